@@ -1,0 +1,111 @@
+"""Parse shapes, requested shapes and dtypes as people write them."""
+
+from tconv.dialects.attributes import LARGEST, whole_numbers
+from tconv.dialects.call import Shape, Size, shape_text
+from tconv.errors import ProblemError, TconvError, UnsupportedError
+from tconv.problem import DTYPES, dtype_name
+
+
+def parse_shape(title: str, name: str, value: object, *, batched: bool) -> Shape:
+    """Parse a shape; only a batch, the first axis, may be empty."""
+    shape = _sizes(value)
+    if shape is None:
+        raise ProblemError(
+            title,
+            f"the shape of {name} is {value!r:.60}, not a list of sizes.",
+            got={name: f"{value!r:.200}"},
+            rule="a shape is a list or tuple of whole numbers, None where a size is not known",
+            fix=f"pass the shape of {name}, for example {name}.shape",
+        )
+    for place, size in enumerate(shape):
+        if size is not None and size < 0:
+            _refuse(
+                title,
+                name,
+                shape,
+                f"has a negative size, {size}.",
+                rule="a size is at least 0, or None where it is not known",
+                fix="pass None for a size that is not known",
+            )
+        if size == 0 and (place > 0 or not batched):
+            _refuse(
+                title,
+                name,
+                shape,
+                "is empty.",
+                rule="only the batch may be 0",
+                fix=f"pass {name} with every size at least 1",
+            )
+        if size is not None and size > LARGEST:
+            _refuse(
+                title,
+                name,
+                shape,
+                f"has a size of {size}, which overflows 64 bits.",
+                rule="size <= 2**63 - 1",
+                fix="pass smaller sizes",
+            )
+    return shape
+
+
+def parse_request(title: str, name: str, value: object) -> Shape:
+    """Parse the values of an output_shape or weights_shape, or the shape of a bias."""
+    shape = _sizes(value)
+    if shape is None or not shape:
+        raise ProblemError(
+            title,
+            f"{name} is {value!r:.60}, not a list of whole numbers.",
+            got={name: f"{value!r:.200}"},
+            rule=f"{name} is one list of integers",
+            fix=f"pass {name} as a list, a tuple or a 1-D integer array",
+        )
+    for size in shape:
+        if size is not None and not 1 <= size <= LARGEST:
+            _refuse(
+                title,
+                name,
+                shape,
+                f"has {size}, but a size is at least 1"
+                + (", and fits in 64 bits." if size > LARGEST else "."),
+                rule=f"every entry of {name} is at least 1",
+                fix="pass positive sizes",
+            )
+    return shape
+
+
+def parse_dtype(title: str, document: str, value: object, allowed: tuple[str, ...]) -> str:
+    """Parse a dtype given as name, type or NumPy dtype into one of ``allowed``."""
+    name = dtype_name(value)  # type: ignore[arg-type]
+    if name in allowed:
+        return name
+    shown = name or getattr(value, "name", None) or str(value)
+    listed = ", ".join(allowed)
+    refusal: type[TconvError] = ProblemError
+    if title.startswith("openvino") and getattr(value, "kind", "") in "iuc":
+        refusal = UnsupportedError  # its document allows any numeric type
+    raise refusal(
+        title,
+        f"the element type is {shown}, which is not one of its types.",
+        got={"dtype": shown},
+        rule=f"the element type is one of: {listed}   ({document})",
+        fix=f"convert the inputs to {DTYPES[0]}, for example with .astype({DTYPES[0]!r})",
+    )
+
+
+def _sizes(value: object) -> Shape | None:
+    """Return list-like sizes, None among them allowed, or None when it is no such list."""
+    if isinstance(value, list | tuple):
+        sizes: list[Size] = []
+        for size in value:
+            whole = (None,) if size is None else whole_numbers([size])
+            if whole is None:
+                return None
+            sizes += whole
+        return tuple(sizes)
+    return whole_numbers(value)
+
+
+def _refuse(  # noqa: PLR0913 - the parts of a message
+    title: str, name: str, shape: Shape, wrong: str, *, rule: str, fix: str
+) -> None:
+    raise ProblemError(title, f"{name} {wrong}", got={name: shape_text(shape)}, rule=rule, fix=fix)

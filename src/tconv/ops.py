@@ -1,0 +1,194 @@
+"""NumPy functions with torch.nn.functional's arguments, and all their gradients."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tconv.arrays import take_array
+from tconv.calls import Result, Runnable
+from tconv.dialects import functional as words
+from tconv.dialects.functional import Numbers
+
+Shape = Sequence[int]
+
+
+class _Conv(words.Conv, Runnable): ...
+
+
+class _ConvTranspose(words.ConvTranspose, Runnable): ...
+
+
+class _ConvGradInput(words.ConvGradInput, Runnable): ...
+
+
+class _ConvGradWeight(words.ConvGradWeight, Runnable): ...
+
+
+class _ConvTransposeGradInput(words.ConvTransposeGradInput, Runnable): ...
+
+
+class _ConvTransposeGradWeight(words.ConvTransposeGradWeight, Runnable): ...
+
+
+def conv(  # noqa: PLR0913 - torch.nn.functional's arguments
+    input: object,  # noqa: A002 - torch's word
+    weight: object,
+    bias: object = None,
+    stride: Numbers = 1,
+    padding: Numbers | str = 0,
+    dilation: Numbers = 1,
+    groups: int = 1,
+    *,
+    layout: str = "NCX",
+    out: Result | None = None,
+) -> Result:
+    """Convolve, as ``torch.nn.functional.conv1d/2d/3d``, in any number of dimensions.
+
+    ``weight`` is ``(C_out, C_in / groups, k...)`` in either layout; one spatial axis fewer in
+    ``input`` than its batch needs means that there is no batch.
+
+    >>> import numpy as np
+    >>> conv(np.ones((1, 1, 4), "f4"), np.ones((1, 1, 3), "f4"))
+    array([[[3., 3.]]], dtype=float32)
+    """
+    op = _Conv(stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)
+    return _forward(op, input, weight, bias, out)
+
+
+def conv_transpose(  # noqa: PLR0913 - torch.nn.functional's arguments
+    input: object,  # noqa: A002 - torch's word
+    weight: object,
+    bias: object = None,
+    stride: Numbers = 1,
+    padding: Numbers = 0,
+    output_padding: Numbers = 0,
+    groups: int = 1,
+    dilation: Numbers = 1,
+    *,
+    layout: str = "NCX",
+    out: Result | None = None,
+) -> Result:
+    """Convolve transposed, as ``torch.nn.functional.conv_transpose1d/2d/3d``, in any rank.
+
+    ``weight`` is ``(C_in, C_out / groups, k...)`` in either layout.
+
+    >>> import numpy as np
+    >>> conv_transpose(np.ones((1, 1, 2), "f4"), np.ones((1, 1, 3), "f4"), stride=2)
+    array([[[1., 1., 2., 1., 1.]]], dtype=float32)
+    """
+    op = _ConvTranspose(
+        stride=stride,
+        padding=padding,
+        output_padding=output_padding,
+        groups=groups,
+        dilation=dilation,
+        layout=layout,
+    )
+    return _forward(op, input, weight, bias, out)
+
+
+def conv_grad_input(  # noqa: PLR0913 - torch.nn.grad's arguments
+    input_shape: Shape,
+    weight: object,
+    grad_output: object,
+    *,
+    stride: Numbers = 1,
+    padding: Numbers | str = 0,
+    dilation: Numbers = 1,
+    groups: int = 1,
+    layout: str = "NCX",
+    out: Result | None = None,
+) -> Result:
+    """Return the gradient of :func:`conv` with respect to its input."""
+    op = _ConvGradInput(
+        stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout
+    )
+    return op(grad_output, weight, _given(input_shape), out=out)
+
+
+def conv_grad_weight(  # noqa: PLR0913 - torch.nn.grad's arguments
+    input: object,  # noqa: A002 - torch's word
+    weight_shape: Shape,
+    grad_output: object,
+    *,
+    stride: Numbers = 1,
+    padding: Numbers | str = 0,
+    dilation: Numbers = 1,
+    groups: int = 1,
+    layout: str = "NCX",
+    out: Result | None = None,
+) -> Result:
+    """Return the gradient of :func:`conv` with respect to its weight."""
+    op = _ConvGradWeight(
+        stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout
+    )
+    return op(input, grad_output, _given(weight_shape), out=out)
+
+
+def conv_transpose_grad_input(  # noqa: PLR0913 - torch.nn.grad's arguments
+    input_shape: Shape,
+    weight: object,
+    grad_output: object,
+    *,
+    stride: Numbers = 1,
+    padding: Numbers = 0,
+    output_padding: Numbers = 0,
+    groups: int = 1,
+    dilation: Numbers = 1,
+    layout: str = "NCX",
+    out: Result | None = None,
+) -> Result:
+    """Return the gradient of :func:`conv_transpose` with respect to its input."""
+    op = _ConvTransposeGradInput(
+        stride=stride,
+        padding=padding,
+        output_padding=output_padding,
+        groups=groups,
+        dilation=dilation,
+        layout=layout,
+    )
+    return op(grad_output, weight, _given(input_shape), out=out)
+
+
+def conv_transpose_grad_weight(  # noqa: PLR0913 - torch.nn.grad's arguments
+    input: object,  # noqa: A002 - torch's word
+    weight_shape: Shape,
+    grad_output: object,
+    *,
+    stride: Numbers = 1,
+    padding: Numbers = 0,
+    output_padding: Numbers = 0,
+    groups: int = 1,
+    dilation: Numbers = 1,
+    layout: str = "NCX",
+    out: Result | None = None,
+) -> Result:
+    """Return the gradient of :func:`conv_transpose` with respect to its weight."""
+    op = _ConvTransposeGradWeight(
+        stride=stride,
+        padding=padding,
+        output_padding=output_padding,
+        groups=groups,
+        dilation=dilation,
+        layout=layout,
+    )
+    return op(input, grad_output, _given(weight_shape), out=out)
+
+
+def _forward(
+    op: Runnable, data: object, weight: object, bias: object, out: Result | None
+) -> Result:
+    """Run with or without a batch, as torch does."""
+    data, weight = (
+        take_array(op.title(), name, value)
+        for name, value in zip(op.inputs, (data, weight), strict=True)
+    )
+    if data.ndim != weight.ndim - 1 or weight.ndim < 3:
+        return op(data, weight, bias, out=out)
+    whole: Any = out[None] if out is not None and hasattr(out, "__getitem__") else out
+    result = op(data[None], weight, bias, out=whole)
+    return result[0] if out is None else out
+
+
+def _given(shape: object) -> object:
+    """Let torch.Size and other sequences pass as shapes."""
+    return tuple(shape) if isinstance(shape, tuple) else () if shape is None else shape

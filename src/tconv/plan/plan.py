@@ -1,0 +1,58 @@
+"""A plan: the algorithm chosen, those refused and why, the steps and what they cost."""
+
+from dataclasses import dataclass
+
+from tconv.problem import Operand, Problem, Reach
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line of the table that a plan prints."""
+
+    name: str
+    detail: str
+    flops: int
+
+
+@dataclass(frozen=True, slots=True)
+class TapProducts:
+    """One matrix product for each tap, on the points that the tap reaches.
+
+    ``reaches[axis][tap]`` is the run of points where a tap of an axis meets, so the
+    table has as many entries as the axes have taps, whatever the picture's size.
+    """
+
+    wanted: Operand
+    strides: tuple[int, ...]
+    reaches: tuple[tuple[Reach, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will run for a problem, and why."""
+
+    problem: Problem
+    algorithm: str
+    reason: str
+    refused: tuple[tuple[str, str], ...]  # (algorithm, why not)
+    steps: tuple[Step, ...]
+    tables: TapProducts
+
+    def __str__(self) -> str:
+        """Print the table that users see."""
+        names = [name for name, _ in self.refused] + [self.algorithm]
+        width = max(map(len, names))
+        lines = [str(self.problem), f"  chosen   {self.algorithm:<{width}}  {self.reason}"]
+        lines += [f"  refused  {name:<{width}}  {why}" for name, why in self.refused]
+        step_width = max(len(step.name) for step in self.steps)
+        detail_width = max(len(step.detail) for step in self.steps)
+        lines.append(f"  step  {'work':<{step_width}}  {'':<{detail_width}}  {'MFLOP':>10}")
+        for number, step in enumerate(self.steps, 1):
+            cost = f"{step.flops / 1e6:.3f}" if step.flops else "-"
+            work = f"{step.name:<{step_width}}  {step.detail:<{detail_width}}"
+            lines.append(f"  {number:<4}  {work}  {cost:>10}")
+        total = self.problem.flops()
+        lines.append(
+            f"  total {total / 1e6:.3f} MFLOP, {self.problem.bytes() / 1e6:.3f} MB in and out"
+        )
+        return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Runs plans on arrays; knows nothing of documents."""

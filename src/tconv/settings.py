@@ -1,0 +1,59 @@
+"""Every environment variable, read once into a frozen record."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tconv.errors import ProblemError
+
+ENGINES = ("numpy",)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a user can decide outside the program.
+
+    >>> Settings.read({"TCONV_NUM_THREADS": "3"}).threads
+    3
+    """
+
+    engine: str = "numpy"
+    threads: int | None = None
+    cache_dir: Path = Path()
+
+    @staticmethod
+    def read(environment: Mapping[str, str]) -> "Settings":
+        """Read ``TCONV_ENGINE``, ``TCONV_NUM_THREADS`` and ``TCONV_CACHE_DIR``."""
+        engine = environment.get("TCONV_ENGINE", "").lower() or ENGINES[0]
+        if engine not in ENGINES:
+            raise _wrong("TCONV_ENGINE", engine, f"one of: {', '.join(ENGINES)}")
+        threads = environment.get("TCONV_NUM_THREADS", "")
+        if threads and not (threads.isascii() and threads.isdigit() and int(threads) >= 1):
+            raise _wrong("TCONV_NUM_THREADS", threads, "a whole number of at least 1")
+        folder = environment.get("TCONV_CACHE_DIR", "")
+        return Settings(
+            engine=engine,
+            threads=int(threads) if threads else None,
+            cache_dir=Path(folder) if folder else _user_cache(environment) / "tconv",
+        )
+
+
+def _wrong(name: str, value: str, rule: str) -> ProblemError:
+    return ProblemError(
+        "tconv settings",
+        f"the environment variable {name} is {value!r}.",
+        got={name: repr(value)},
+        rule=f"{name} is {rule}",
+        fix=f"unset {name}, or set it to {rule}",
+    )
+
+
+def _user_cache(environment: Mapping[str, str]) -> Path:
+    """Return the folder where this platform keeps what can be rebuilt."""
+    if os.name == "nt":
+        return Path(environment.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+    return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+SETTINGS = Settings.read(os.environ)
