@@ -67,7 +67,7 @@ def common_dtype(title: str, named: Sequence[tuple[str, Array]]) -> np.dtype[Any
 
 def check_out(
     title: str, out: object, shape: tuple[int, ...], dtype: str, inputs: Sequence[tuple[str, Array]]
-) -> Array:
+) -> None:
     """Refuse an ``out`` that does not fit; it is not touched by this."""
     if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         raise _refuse(
@@ -100,7 +100,6 @@ def check_out(
             rule="out has the result's shape and dtype, is writable and overlaps no input",
             fix=f"pass np.empty({shape}, {dtype!r}), or leave out out",
         )
-    return out.view(np.ndarray)
 
 
 def check_memory(title: str, shape: tuple[int, ...], needed: int) -> None:

@@ -55,10 +55,10 @@ class _Function(Operator):
         """Return how messages name the function."""
         return f"{cls.dialect} {cls.name}"
 
-    def _weights_layouts(self) -> tuple[Layout, ...]:
+    def weights_layouts(self) -> tuple[Layout, ...]:
         return (Layout("gc f x"),)
 
-    def _data_layout(self, operand: Operand) -> Layout:
+    def data_layout(self, operand: Operand) -> Layout:
         channel = "gc" if operand is Operand.COARSE else "gf"
         return Layout(f"n {channel} x" if self.layout == "NCX" else f"n x {channel}")
 
@@ -101,7 +101,7 @@ class _Function(Operator):
                 fix=f"pass {count + 2} sizes",
             )
         letter = "gc" if self.wanted is Operand.COARSE else "gf"
-        whole = Given("input_shape", request, self._data_layout(self.wanted), {})
+        whole = Given("input_shape", request, self.data_layout(self.wanted), {})
         one = weights.size("f")
         channels = weights.size("gc") if letter == "gc" else one and one * self.groups
         for word_, expected, what in (

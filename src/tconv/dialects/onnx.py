@@ -50,14 +50,14 @@ class _Operator(Operator):
                 fix="leave one of them out",
             )
 
-    def _dtypes(self) -> tuple[str, ...]:
+    def dtypes(self) -> tuple[str, ...]:
         # bfloat16 joined T with version 22 of both operators.
         return tuple(name for name in DTYPES if name != "bfloat16" or self.opset >= 22)
 
-    def _weights_layouts(self) -> tuple[Layout, ...]:
+    def weights_layouts(self) -> tuple[Layout, ...]:
         return (Layout("gc f x"),)
 
-    def _data_layout(self, operand: Operand) -> Layout:
+    def data_layout(self, operand: Operand) -> Layout:
         return Layout("n gc x" if operand is Operand.COARSE else "n gf x")
 
     def _words(self, operand: Operand) -> Mapping[str, str]:

@@ -67,10 +67,10 @@ class _Operator(Operator):
             ports.append((len(output_shape),))
         return layer_text(type(self).__name__, attributes, ports, resolved.shape)
 
-    def _weights_layouts(self) -> tuple[Layout, ...]:
+    def weights_layouts(self) -> tuple[Layout, ...]:
         return (Layout("g c f x" if self.grouped else "gc f x"),)
 
-    def _data_layout(self, operand: Operand) -> Layout:
+    def data_layout(self, operand: Operand) -> Layout:
         return Layout("n gc x" if operand is Operand.COARSE else "n gf x")
 
     def _words(self, operand: Operand) -> Mapping[str, str]:

@@ -78,17 +78,21 @@ class Operator(Record):
         """Return the canonical question that a call with these shapes asks."""
         problem = self.resolve(first, second, third, dtype=dtype).problem
         if problem is None:
-            raise ProblemError(
-                self.title(),
-                "a size is not known.",
-                got={
-                    name: shape_text(tuple(shape))
-                    for name, shape in zip(self.inputs, (first, second), strict=True)
-                },
-                rule="only infer_shape and resolve_pads take sizes that are not known",
-                fix="pass whole numbers for every size",
-            )
+            raise self.unknown_sizes(first, second)
         return problem
+
+    def unknown_sizes(self, first: ShapeLike, second: ShapeLike) -> ProblemError:
+        """Return the error for a size that must be known by now."""
+        return ProblemError(
+            self.title(),
+            "a size is not known.",
+            got={
+                name: shape_text(tuple(shape))
+                for name, shape in zip(self.inputs, (first, second), strict=True)
+            },
+            rule="only infer_shape and resolve_pads take sizes that are not known",
+            fix="pass whole numbers for every size",
+        )
 
     def resolve(
         self,
@@ -115,16 +119,16 @@ class Operator(Record):
                     fix="leave the third input out",
                 )
             request = parse_request(title, self.third, third)
-        name = parse_dtype(title, self.document, dtype, self._dtypes())
+        name = parse_dtype(title, self.document, dtype, self.dtypes())
         return _resolve_cached(self, shapes[0], shapes[1], request, name)
 
     # -- the document's part -----------------------------------------------------------
 
-    def _weights_layouts(self) -> tuple[Layout, ...]:
+    def weights_layouts(self) -> tuple[Layout, ...]:
         """Return how the filter may lie in memory, the engine's way first."""
         raise NotImplementedError
 
-    def _data_layout(self, operand: Operand) -> Layout:
+    def data_layout(self, operand: Operand) -> Layout:
         """Return how a data operand lies in memory."""
         raise NotImplementedError
 
@@ -155,7 +159,7 @@ class Operator(Record):
     def _check_ranks(self, call: Call) -> None:
         """Refuse ranks that the document leaves undefined."""
 
-    def _dtypes(self) -> tuple[str, ...]:
+    def dtypes(self) -> tuple[str, ...]:
         """Return the element types that the document defines, and float64."""
         return DTYPES
 
@@ -166,7 +170,16 @@ class Operator(Record):
     # -- the common part ---------------------------------------------------------------
 
     def _resolve(self, first: Shape, second: Shape, request: Shape | None, dtype: str) -> Resolved:
-        call = self._call(first, second, request)
+        calls = self._calls(first, second, request)
+        results = [self._resolve_call(call, request, dtype) for call in calls]
+        if len(results) == 1:
+            return results[0]
+        # A size that is not known leaves two layouts possible: answer what both say.
+        shape = _agreed([each.shape for each in results])
+        begin, end = (_agreed([each.pads[side] for each in results]) for side in (0, 1))
+        return Resolved(shape, (begin, end), None, None)
+
+    def _resolve_call(self, call: Call, request: Shape | None, dtype: str) -> Resolved:
         channels = self._channels(call)
         if self.third in BIAS and request is not None:
             self._check_bias(call, request, channels)
@@ -183,7 +196,8 @@ class Operator(Record):
                 other = _pads(printed)
         shape = self._result_shape(call, channels, tuple(each.size for each in sized), dtype)
         problem = None
-        if None not in (*shape, *first, *second, *channels):
+        given = (call.operands[operand].shape for operand in self.given)
+        if None not in (*shape, *channels) and not any(None in each for each in given):
             axes = [self._axis(line, each) for line, each in zip(lines, sized, strict=True)]
             problem = Problem(
                 wanted=self.wanted,
@@ -193,15 +207,15 @@ class Operator(Record):
                 fine_channels=_certain(channels.fine),
                 axes=tuple(axes),
                 dtype=dtype,
-                coarse_layout=self._data_layout(Operand.COARSE),
-                fine_layout=self._data_layout(Operand.FINE),
+                coarse_layout=self.data_layout(Operand.COARSE),
+                fine_layout=self.data_layout(Operand.FINE),
                 weights_layout=call.operands[Operand.WEIGHTS].layout,
                 bias=self.third in BIAS and request is not None,
             )
         return Resolved(shape, _pads(sized), other, problem)
 
-    def _call(self, first: Shape, second: Shape, request: Shape | None) -> Call:
-        """Put the operands in the caller's words, the filter in the layout that fits."""
+    def _calls(self, first: Shape, second: Shape, request: Shape | None) -> list[Call]:
+        """Put the operands in the caller's words, the filter in each layout that fits."""
         shapes = dict(zip(self.given, (first, second), strict=True))
         names = dict(zip(self.given, self.inputs, strict=True))
         notes = {
@@ -215,12 +229,12 @@ class Operator(Record):
         elif request is not None:
             notes[str(self.third)] = shape_text(request)
         calls = []
-        for layout in self._weights_layouts():
+        for layout in self.weights_layouts():
             operands = {
                 operand: Given(
                     names[operand],
                     shape,
-                    layout if operand is Operand.WEIGHTS else self._data_layout(operand),
+                    layout if operand is Operand.WEIGHTS else self.data_layout(operand),
                     self._words(operand),
                 )
                 for operand, shape in shapes.items()
@@ -228,11 +242,7 @@ class Operator(Record):
             calls.append(Call(self.title(), self.document, operands, notes))
         calls[0].check_spatial_ranks()
         self._check_ranks(calls[0])
-        for call in calls[1:]:
-            # Only a call that breaks the engine's way may mean the printed one.
-            if not self._agrees(calls[0]) and self._agrees(call):
-                return call
-        return calls[0]
+        return [call for call in calls if self._agrees(call)] or calls[:1]
 
     def _agrees(self, call: Call) -> bool:
         try:
@@ -268,7 +278,7 @@ class Operator(Record):
             "f": channels.fine,
         }
         shape: list[Size] = []
-        for word in self._data_layout(self.wanted).words:
+        for word in self.data_layout(self.wanted).words:
             if word == "x":
                 shape += spatial
             else:
@@ -301,6 +311,11 @@ def _resolve_cached(
 
 def _pads(sized: Sequence[Sized]) -> tuple[Shape, Shape]:
     return tuple(each.begin for each in sized), tuple(each.end for each in sized)
+
+
+def _agreed(shapes: Sequence[Shape]) -> Shape:
+    """Return the sizes that all shapes share, None where they part."""
+    return tuple(sizes[0] if len(set(sizes)) == 1 else None for sizes in zip(*shapes, strict=True))
 
 
 def _certain(size: Size) -> int:

@@ -1,6 +1,7 @@
 """Draw on a sheet: panels, frames, and text in a bitmap font of its own."""
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -105,19 +106,23 @@ class Canvas:
 
     def paste(self, panel: Pixels, at: Place) -> None:
         """Lay a panel on the sheet."""
-        height, width, _ = panel.shape
-        self.area(at, height, width)[:] = panel
+        self.area(at, *panel.shape[:2])[:] = panel
 
-    def frame(self, at: Place, size: Place, colour: Colour) -> None:
-        """Draw a line of two pixels around a rectangle, outside of it."""
-        (top, left), (height, width) = at, size
-        for offset, box in (
-            ((-2, -2), (2, width + 4)),
-            ((height, -2), (2, width + 4)),
-            ((-2, -2), (height + 4, 2)),
-            ((-2, width), (height + 4, 2)),
-        ):
-            self.fill((top + offset[0], left + offset[1]), box, colour)
+    def panel(self, panel: Pixels, at: Place, edge: Colour) -> None:
+        """Lay a panel on the sheet, in a frame of two pixels around it."""
+        self.fill((at[0] - 2, at[1] - 2), (panel.shape[0] + 4, panel.shape[1] + 4), edge)
+        self.paste(panel, at)
+
+    def caption(self, lines: tuple[tuple[str, Colour], ...], at: Place, width: int) -> None:
+        """Write lines under a panel that ends at ``at``, below a bar of the first line's colour."""
+        top, left = at
+        self.fill((top + 2, left - 2), (4, width + 4), lines[0][1])
+        for text, colour in lines:
+            if text_width(text, 2) > width:
+                message = f"a caption of {text_width(text, 2)} pixels is wider than {width}: {text}"
+                raise ValueError(message)
+            self.write(text, (top + 18, left), colour, scale=2)
+            top += 26
 
     def write(self, text: str, at: Place, colour: Colour, *, scale: int) -> None:
         """Write one line of text whose upper left corner is ``at``."""
@@ -125,19 +130,15 @@ class Canvas:
         self.area(at, *ink.shape)[ink] = colour
 
 
-def to_pixels(picture: npt.NDArray[np.floating]) -> Pixels:
+def to_pixels(picture: npt.NDArray[np.floating[Any]]) -> Pixels:
     """Return the pixels of a picture whose values mean 0 for dark and 1 for bright."""
-    return (np.clip(picture, 0, 1) * 255 + 0.5).astype(np.uint8)
-
-
-def enlarge(panel: Pixels, factor: int) -> Pixels:
-    """Return the panel with each pixel as a square of ``factor`` pixels."""
-    return panel.repeat(factor, axis=0).repeat(factor, axis=1)
+    pixels: Pixels = (np.clip(picture, 0, 1) * 255 + 0.5).astype(np.uint8)
+    return pixels
 
 
 def text_width(text: str, scale: int) -> int:
     """Return how many pixels wide a line of text is."""
-    return text_mask(text, scale).shape[1]
+    return int(text_mask(text, scale).shape[1])
 
 
 @cache
@@ -150,8 +151,8 @@ def text_mask(text: str, scale: int) -> Mask:
            [0, 1, 0]])
     """
     gap = np.zeros((GLYPH_HEIGHT, 1), np.bool_)
-    columns = [part for letter in text for part in (gap, glyphs()[letter])]
-    mask = np.concatenate(columns[1:], axis=1)
+    columns = [part for letter in text for part in (glyphs()[letter], gap)]
+    mask = np.concatenate(columns[:-1], axis=1)
     while scale > 1:
         mask, scale = doubled(mask), scale // 2
     return mask
@@ -179,7 +180,7 @@ def doubled(mask: Mask) -> Mask:
 @cache
 def glyphs() -> dict[str, Mask]:
     """Return the ink of each character, blank columns at its sides removed."""
-    masks = {}
+    masks: dict[str, Mask] = {}
     for block in GLYPHS.strip().split("\n\n"):
         lines = np.array([list(line) for line in block.split("\n")]) == "#"
         for left in range(0, lines.shape[1], GLYPH_WIDTH + 1):

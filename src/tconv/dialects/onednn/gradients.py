@@ -129,7 +129,7 @@ class _ConvolutionGradient(PaddedOperator):
                 rule=f"{name} has {count + 2} values, or {count} for the spatial axes alone",
                 fix=f"pass {name} with {count + 2} or {count} values",
             )
-        whole = Given(name, tuple(shape), self._data_layout(Operand.FINE), {})
+        whole = Given(name, tuple(shape), self.data_layout(Operand.FINE), {})
         one = weights.size("f")
         expected = {"n": data.size("n"), "gf": None if one is None else one * self.groups}
         for letter, what in (("n", "batch"), ("gf", "channels")):

@@ -58,12 +58,12 @@ class OneDnnOperator(Operator):
     def _format(self) -> str:
         return str(self.attributes().get("weights_format") or self.attributes()["filter_format"])
 
-    def _weights_layouts(self) -> tuple[Layout, ...]:
+    def weights_layouts(self) -> tuple[Layout, ...]:
         # The two shapes cannot collide with groups > 1, and are one and the same without.
         maps = self.letters if self.groups > 1 else self.letters[:1]
         return tuple(Layout(" ".join(map(letters.__getitem__, self._format))) for letters in maps)
 
-    def _data_layout(self, operand: Operand) -> Layout:
+    def data_layout(self, operand: Operand) -> Layout:
         channel = "gc" if operand is Operand.COARSE else "gf"
         return Layout(f"n {channel} x" if self.data_format == "NCX" else f"n x {channel}")
 

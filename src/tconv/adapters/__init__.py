@@ -1,0 +1,1 @@
+"""Other packages run tconv through these, one file for each."""

@@ -1,0 +1,114 @@
+"""The layer table of docs/architecture.md is a test, and so are the file sizes."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "tconv"
+LONGEST_FILE = 400
+BANNED = ("utils", "helpers", "common", "misc", "base")
+
+# Module prefix -> the only things it may import besides the standard library.
+# The longest prefix that fits a module counts.
+MAY_IMPORT: dict[str, tuple[str, ...]] = {
+    "errors": (),
+    "version": (),
+    "settings": ("tconv.errors",),
+    "problem": ("numpy", "ml_dtypes", "tconv.errors", "tconv.problem"),
+    "dialects": ("numpy", "tconv.errors", "tconv.problem", "tconv.dialects"),
+    "reference": ("numpy", "tconv.problem"),
+    "plan": ("tconv.errors", "tconv.problem", "tconv.plan"),
+    "runtime": ("numpy", "tconv.errors", "tconv.problem", "tconv.plan", "tconv.runtime"),
+    "engine": ("numpy", "tconv.problem", "tconv.plan", "tconv.runtime"),
+    # The layer of operators that run: arrays in, arrays out.
+    "arrays": ("numpy", "tconv.errors", "tconv.problem"),
+    "files": ("numpy", "tconv.errors", "tconv.problem", "tconv.arrays"),
+    "threads": ("tconv.settings", "tconv.dialects"),
+    "calls": (
+        "numpy", "tconv.errors", "tconv.problem", "tconv.dialects", "tconv.plan", "tconv.engine",
+        "tconv.runtime", "tconv.arrays",
+    ),
+    "ops": ("tconv.arrays", "tconv.calls", "tconv.dialects"),
+    "onednn": ("tconv.calls", "tconv.dialects"),
+    "onnx": ("tconv.calls", "tconv.dialects"),
+    "openvino": ("tconv.calls", "tconv.dialects", "tconv.errors"),
+    "__init__": ("tconv.errors", "tconv.onednn", "tconv.onnx", "tconv.openvino", "tconv.ops",
+                 "tconv.threads", "tconv.version"),
+    # What people see.
+    "adapters.onnx": ("numpy", "onnx", "tconv"),
+    "explain": ("numpy", "tconv", "tconv.*"),
+    "arguments": ("tconv.*",),
+    "cli": ("tconv", "tconv.*"),
+    "__main__": ("tconv.cli",),
+}  # fmt: skip
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    """Yield every module of the package by its dotted name inside it."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        if parts[-1] == "__init__" and len(parts) > 1:
+            parts = parts[:-1]
+        yield ".".join(parts), path
+
+
+def imports(source: str) -> Iterator[str]:
+    """Yield the modules that a source imports, wherever the statement stands."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide the layer"
+            if node.module == "tconv":  # `from tconv import engine` imports tconv.engine
+                yield from (f"tconv.{alias.name}" for alias in node.names)
+            else:
+                yield str(node.module)
+
+
+def allowed(module: str, imported: str) -> bool:
+    """Tell whether the table lets a module import another."""
+    if imported.partition(".")[0] in sys.stdlib_module_names:
+        return True
+    prefixes = [p for p in MAY_IMPORT if module == p or module.startswith(f"{p}.")]
+    if not prefixes:
+        return False
+    for name in MAY_IMPORT[max(prefixes, key=len)]:
+        if name == "tconv" and imported.count(".") <= 1 and imported.startswith("tconv"):
+            return True  # the public face
+        if name == "tconv.*" and imported.startswith("tconv."):
+            return True
+        if imported == name or imported.startswith(f"{name}."):
+            return True
+    return False
+
+
+@pytest.mark.parametrize(("module", "path"), [pytest.param(m, p, id=m) for m, p in modules()])
+def test_every_import_points_down_the_table(module: str, path: Path) -> None:
+    """A module imports only what its layer may know."""
+    wrong = [name for name in imports(path.read_text()) if not allowed(module, name)]
+
+    assert wrong == []
+
+
+@pytest.mark.parametrize(("module", "path"), [pytest.param(m, p, id=m) for m, p in modules()])
+def test_no_file_is_too_long_or_badly_named(module: str, path: Path) -> None:
+    """A file has one job, says so in its docstring and its name, and fits in a head."""
+    source = path.read_text()
+
+    assert len(source.splitlines()) <= LONGEST_FILE
+    assert ast.get_docstring(ast.parse(source))
+    assert module.rpartition(".")[2] not in BANNED
+
+
+def test_the_import_check_can_fail() -> None:
+    """The check must catch an import that points up, and one hidden in a function."""
+    hidden = "def f():\n    from tconv import engine\n"
+
+    assert list(imports(hidden)) == ["tconv.engine"]
+    assert not allowed("problem.axis", "tconv.engine")
+    assert not allowed("reference", "tconv.engine")
+    assert not allowed("dialects.onnx", "onnx")
+    assert allowed("runtime.taps", "tconv.plan")
