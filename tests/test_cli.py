@@ -4,9 +4,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 import tconv
@@ -71,7 +73,8 @@ def test_a_wrong_call_exits_2_with_the_librarys_message(
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
 def test_run_reads_and_writes_npy_files(dtype: type, tmp_path: Path) -> None:
     """Every type goes through files, bfloat16 as two bytes without a name."""
-    x, w = np.ones((1, 2, 8), dtype), np.ones((4, 2, 3), dtype)
+    x: npt.NDArray[Any] = np.ones((1, 2, 8), dtype)
+    w: npt.NDArray[Any] = np.ones((4, 2, 3), dtype)
     for name, array in (("x", x), ("w", w)):
         bare = array.view("V2") if array.dtype == ml_dtypes.bfloat16 else array
         np.save(tmp_path / f"{name}.npy", bare)

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,8 +12,10 @@ from strategies import a_problem, an_axis, as_float64, whole_numbers
 from tconv import engine, reference
 from tconv.problem import Axis, Layout, Operand, Problem
 
+Float64 = npt.NDArray[np.float64]
 
-def computed(problem: Problem, seed: int, *, most: int = 3) -> tuple[object, object]:
+
+def computed(problem: Problem, seed: int, *, most: int = 3) -> tuple[Float64, Float64]:
     """Return the engine's answer and the definition's, on whole numbers."""
     first, second = (
         whole_numbers(problem.shape(operand), problem.dtype, seed + i, most)
@@ -85,7 +88,8 @@ def test_the_trilinear_form_has_one_value(problem: Problem, seed: int) -> None:
             problem.weights_layout,
         )  # fmt: skip
         packed = (engine.pack(asked, operand, arrays[operand]) for operand in asked.given)
-        values.add(float((as_float64(engine.run(asked, *packed)) * arrays[wanted]).sum()))
+        result = as_float64(engine.run(asked, *packed))
+        values.add(float((result * as_float64(arrays[wanted])).sum()))
 
     assert len(values) == 1
 

@@ -1,5 +1,6 @@
 """Every operator with random attributes: call, bind, out, shapes and the definition agree."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,38 @@ from strategies import as_float64, whole_numbers
 from tconv import reference
 from tconv.arguments import operators
 from tconv.calls import Runnable
-from tconv.problem import DTYPES, Operand
+from tconv.problem import Operand
 
 NAMES = sorted(operators())
+
+
+Numbers = Callable[[int, int], list[int]]
+
+
+def some_attributes(
+    draw: st.DrawFn, kind: type[Runnable], groups: int, numbers: Numbers
+) -> dict[str, Any]:
+    """Draw a value for every attribute that the operator has."""
+    fields = kind.__dataclass_fields__
+    words = ("none", "none", "same_upper", "same_lower", "valid")
+    auto_pad = draw(st.sampled_from(words))
+    formats = st.sampled_from(["XIO", "OIX", "XOI", "IOX"])
+    drawn: dict[str, Callable[[], Any]] = {
+        "strides": lambda: numbers(1, 3),
+        "dilations": lambda: numbers(1, 2),
+        "auto_pad": lambda: auto_pad,
+        "pads_begin": lambda: numbers(0, 3),
+        "pads_end": lambda: numbers(0, 3),
+        "pads": lambda: numbers(0, 3) + numbers(0, 3) if auto_pad == "none" else None,
+        "output_padding": lambda: numbers(0, 2) if draw(st.booleans()) else None,
+        "groups": lambda: groups,
+        "group": lambda: groups,
+        "data_format": lambda: draw(st.sampled_from(["NXC", "NCX"])),
+        "weights_format": lambda: draw(formats),
+        "filter_format": lambda: draw(formats),
+        "reading": lambda: draw(st.sampled_from(["engine", "document"])),
+    }
+    return {name: make() for name, make in drawn.items() if name in fields}
 
 
 @st.composite
@@ -25,67 +55,34 @@ def a_call(draw: st.DrawFn, name: str) -> tuple[Runnable, list[Any], str]:
     """
     kind = operators()[name]
     axes = draw(st.integers(1, 3))
-    each = st.integers
-    attributes: dict[str, Any] = {}
-    fields = kind.__dataclass_fields__
 
     def numbers(low: int, high: int) -> list[int]:
-        return draw(st.lists(each(low, high), min_size=axes, max_size=axes))
+        return draw(st.lists(st.integers(low, high), min_size=axes, max_size=axes))
 
-    groups = draw(each(1, 3))
-    attributes["strides"], attributes["dilations"] = numbers(1, 3), numbers(1, 2)
-    words = ("none", "same_upper", "same_lower", "valid")
-    attributes["auto_pad"] = "notset" if "opset" in fields else "none"
-    if draw(st.booleans()):
-        attributes["auto_pad"] = draw(st.sampled_from(words))
-    if "pads_begin" in fields:
-        attributes["pads_begin"], attributes["pads_end"] = numbers(0, 3), numbers(0, 3)
-    elif attributes["auto_pad"] in ("none", "notset"):
-        attributes["pads"] = numbers(0, 3) + numbers(0, 3)
-    if "output_padding" in fields and draw(st.booleans()):
-        attributes["output_padding"] = numbers(0, 2)
-    for field in ("groups", "group"):
-        if field in fields:
-            attributes[field] = groups
-    if "data_format" in fields:
-        attributes["data_format"] = draw(st.sampled_from(["NXC", "NCX"]))
-        spelled = "weights_format" if "weights_format" in fields else "filter_format"
-        attributes[spelled] = draw(st.sampled_from(["XIO", "OIX", "XOI", "IOX"]))
-    if "reading" in fields:
-        attributes["reading"] = draw(st.sampled_from(["engine", "document"]))
-    grouped = "groups" in fields or "group" in fields or getattr(kind, "grouped", False)
-    op = kind(**attributes)
-    problem_sizes = {
-        "n": draw(each(0, 2)),
-        "g": groups if grouped else 1,
-        "c": draw(each(1, 3)),
-        "f": draw(each(1, 3)),
+    groups = draw(st.integers(1, 3))
+    op = kind(**some_attributes(draw, kind, groups, numbers))
+    grouped = getattr(kind, "grouped", True)
+    batch, coarse, fine = draw(st.tuples(*[st.integers(low, 3) for low in (0, 1, 1)]))
+    sizes = {"n": batch, "g": groups if grouped else 1, "c": coarse, "f": fine}
+    spatial = {Operand.COARSE: numbers(1, 4), Operand.FINE: numbers(1, 9)}
+    spatial[Operand.WEIGHTS] = numbers(1, 3)
+    layouts = {operand: op.data_layout(operand) for operand in (Operand.COARSE, Operand.FINE)}
+    layouts[Operand.WEIGHTS] = draw(st.sampled_from(op.weights_layouts()))
+    whole = {
+        operand: layout.shape(sizes, tuple(spatial[operand])) for operand, layout in layouts.items()
     }
-    spatial = {
-        Operand.COARSE: tuple(numbers(1, 4)),
-        Operand.FINE: tuple(numbers(1, 9)),
-        Operand.WEIGHTS: tuple(numbers(1, 3)),
-    }
-    layouts = {
-        Operand.COARSE: op.data_layout(Operand.COARSE),
-        Operand.FINE: op.data_layout(Operand.FINE),
-        Operand.WEIGHTS: draw(st.sampled_from(op.weights_layouts())),
-    }
-    shapes: list[Any] = [
-        layouts[operand].shape(problem_sizes, spatial[operand]) for operand in op.given
-    ]
-    if op.third in ("output_shape", "dst_shape") and (
+    shapes: list[Any] = [whole[operand] for operand in op.given]
+    if op.third == "weights_shape":
+        shapes.append(whole[Operand.WEIGHTS])
+    elif op.third in ("output_shape", "dst_shape") and (
         op.dialect == "onednn" or draw(st.booleans())
     ):
-        shapes.append(spatial[Operand.FINE])
-    if op.third == "weights_shape":
-        shapes.append(layouts[Operand.WEIGHTS].shape(problem_sizes, spatial[Operand.WEIGHTS]))
-    allowed = [d for d in DTYPES if d != "bfloat16" or getattr(op, "opset", 22) >= 22]
+        shapes.append(tuple(spatial[Operand.FINE]))
     try:
         op.infer_shape(*shapes)
     except tconv.ProblemError:
         assume(condition=False)
-    return op, shapes, draw(st.sampled_from(allowed))
+    return op, shapes, draw(st.sampled_from(op.dtypes()))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,5 +1,7 @@
 """A short tour of the public interface; quick enough to run before every commit."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -60,7 +62,12 @@ def test_a_wrong_call_is_explained() -> None:
 
 def test_two_readings_are_named_until_one_is_chosen() -> None:
     """The printed formula and the engine split an odd padding differently."""
-    arguments = {"strides": [2], "dilations": [1], "auto_pad": "same_upper", "output_shape": [7]}
+    arguments: dict[str, Any] = {
+        "strides": [2],
+        "dilations": [1],
+        "auto_pad": "same_upper",
+        "output_shape": [7],
+    }
     op = tconv.onednn.ConvolutionBackpropData(**arguments)
     with pytest.warns(tconv.AmbiguousSpecWarning, match=r"pads_begin \(0,\).*\n.*\(1,\)") as seen:
         pads = op.resolve_pads((1, 3, 5), (4, 2, 5))

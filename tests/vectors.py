@@ -23,6 +23,9 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "bf16": np.dtype(ml_dtypes.bfloat16),
 }
 
+FORMATS = ("XIO", "OIX", "XOI", "IOX")
+"""How weights may lie: X is all spatial axes."""
+
 # Four units in the last place of the largest value; literals are printed with eight digits.
 TOLERANCES = {"float64": 1e-7, "float32": 2**-21, "float16": 2**-8, "bfloat16": 2**-5}
 
@@ -120,6 +123,15 @@ def sizes(shape: Sequence[Any]) -> Sizes:
     (1, None, None, None)
     """
     return tuple(size if isinstance(size, int) and size != -1 else None for size in shape)
+
+
+def relaid(weights: Array, said: str, wanted: str) -> Array:
+    """Return weights of one format in another; X is all spatial axes."""
+    count = weights.ndim - 2
+    places = {letter: said.replace("X", "X" * count).index(letter) for letter in "XOI"}
+    spatial = list(range(places["X"], places["X"] + count))
+    order = [axis for each in wanted for axis in (spatial if each == "X" else [places[each]])]
+    return weights.transpose(order)
 
 
 def every_way(op: Runnable, first: Array, second: Array, third: Any = None) -> Iterator[Array]:  # noqa: ANN401 - bias or sizes

@@ -145,7 +145,8 @@ def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remem
             op.given[0]: engine.pack(problem, op.given[0], first),
             op.given[1]: _pack_once(problem, op.given[1], second, packed),
         }
-        return engine.run(problem, *(operands[each] for each in problem.given), bias, out)
+        left, right = (operands[each] for each in problem.given)
+        return engine.run(problem, left, right, bias, out)
     except MemoryError as error:
         raise too_large(title, shape, "memory ran out.") from error
 

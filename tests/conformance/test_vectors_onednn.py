@@ -5,6 +5,7 @@ Paragraphs (§) are those of SEMANTICS.md beside the vectors.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 import tconv
 import vectors
 from tconv.calls import Runnable
-from vectors import Array, Case
+from vectors import FORMATS, Case, relaid
 
 CASES = vectors.cases("onednn")
 
@@ -27,7 +28,6 @@ PREVIEW_WORDS = {
     "dst_shape": "output_shape",
     "weights_shape": "filter_shape",
 }
-FORMATS = ("XIO", "OIX", "XOI", "IOX")
 # What each operator reads, and returns, in the words of a Convolution or ConvTranspose.
 ROLES = {
     "Convolution": ("src", "weights", "dst"),
@@ -61,20 +61,17 @@ DOCUMENT_PADS = {
 }
 
 
+def in_v3_words(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a case's attributes in the words of v3, without the test's own ones."""
+    words = {preview: word for word, preview in PREVIEW_WORDS.items()}
+    return {words.get(k, k): value for k, value in attributes.items() if k != "with_bias"}
+
+
 def operator(name: str, attributes: Mapping[str, Any]) -> Runnable:
     """Return an operator by one of its names, with attributes in the words of that name."""
     kind: type[Runnable] = getattr(tconv.onednn, name)
-    words = {new: new for new in PREVIEW_WORDS}
-    if "Backprop" in name:
-        words = PREVIEW_WORDS
-    renamed = {words.get(new, new): value for new, value in _in_v3(attributes).items()}
-    return kind(**renamed)
-
-
-def _in_v3(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a case's attributes in the words of v3, without the test's own ones."""
-    new = {preview: word for word, preview in PREVIEW_WORDS.items()}
-    return {new.get(k, k): value for k, value in attributes.items() if k != "with_bias"}
+    words = PREVIEW_WORDS if "Backprop" in name else {}
+    return kind(**{words.get(k, k): value for k, value in in_v3_words(attributes).items()})
 
 
 def operators(case: Case, **more: object) -> list[Runnable]:
@@ -82,17 +79,9 @@ def operators(case: Case, **more: object) -> list[Runnable]:
     if case.op == "ConvolutionBackwardData":
         more.setdefault("reading", "engine")
     return [
-        operator(name, {**_in_v3(case.attrs), **more}) for name in NAMES.get(case.op, (case.op,))
+        operator(name, {**in_v3_words(case.attrs), **more})
+        for name in NAMES.get(case.op, (case.op,))
     ]
-
-
-def relaid(weights: Array, said: str, wanted: str) -> Array:
-    """Return weights of one format in another; X is all spatial axes."""
-    count = weights.ndim - 2
-    places = {letter: said.replace("X", "X" * count).index(letter) for letter in "XOI"}
-    spatial = list(range(places["X"], places["X"] + count))
-    order = [axis for each in wanted for axis in (spatial if each == "X" else [places[each]])]
-    return weights.transpose(order)
 
 
 @pytest.mark.parametrize("dtype", vectors.DTYPES)
@@ -123,10 +112,12 @@ def test_operators_compute_the_literals_in_every_filter_format(
 
 
 @pytest.mark.parametrize(
-    "case", [case for case in EXECUTED if {"filter_shape", "output_shape"} & set(case.attrs)], ids=str
+    "case",
+    [case for case in EXECUTED if {"filter_shape", "output_shape"} & set(case.attrs)],
+    ids=str,
 )
 def test_a_shape_given_as_third_input_wins_over_the_attribute(case: Case) -> None:
-    """ "If specified, output_shape attribute will be ignored" (§7.2)."""
+    """The page says: "If specified, output_shape attribute will be ignored" (§7.2)."""
     *names, result = ROLES[case.op]
     first, second = (case.tensor("inputs", name) for name in names)
     expected = case.tensor("expected", result)
@@ -271,25 +262,23 @@ def in_format(shape: Sequence[int], data_format: str) -> tuple[int, ...]:
     return (batch, channels, *spatial) if data_format == "NCX" else (batch, *spatial, channels)
 
 
-@pytest.mark.parametrize("weights_format", FORMATS)
-@pytest.mark.parametrize("data_format", ["NCX", "NXC"])
-def test_sizes_of_benchdnns_problems_hold_forwards_and_backwards(
-    data_format: str, weights_format: str
-) -> None:
+@pytest.mark.parametrize("case", PROBLEMS, ids=str)
+def test_sizes_of_benchdnns_problems_hold_forwards_and_backwards(case: Case) -> None:
     """ConvTranspose and all its gradients agree on every size; nothing is computed (§1, §5)."""
-    for case in PROBLEMS:
-        src, dst = (in_format(case["shapes"][f"{each}_NCX"], data_format) for each in ("src", "dst"))
-        weights = shape_in(case["shapes"]["weights_IOX"], "IOX", weights_format)
+    shapes, attrs = case["shapes"], case.attrs
+    pads = tuple(attrs["pads_begin"]), tuple(attrs["pads_end"])
+    for data_format, weights_format in product(("NCX", "NXC"), FORMATS):
+        src, dst = (in_format(shapes[f"{each}_NCX"], data_format) for each in ("src", "dst"))
+        weights = shape_in(shapes["weights_IOX"], "IOX", weights_format)
         forward, data, preview, filters = forward_and_gradients(case, data_format, weights_format)
-        pads = tuple(case.attrs["pads_begin"]), tuple(case.attrs["pads_end"])
 
-        assert forward.infer_shape(src, weights) == dst, case
-        assert data.infer_shape(dst, weights) == src, case
-        assert preview.infer_shape(dst, weights) == src, case
-        assert filters.infer_shape(src, dst) == weights, case
-        assert forward.resolve_pads(src, weights) == pads, case
-        assert data.resolve_pads(dst, weights) == pads, case
-        assert filters.resolve_pads(src, dst) == pads, case
+        assert forward.infer_shape(src, weights) == dst
+        assert data.infer_shape(dst, weights) == src
+        assert preview.infer_shape(dst, weights) == src
+        assert filters.infer_shape(src, dst) == weights
+        assert forward.resolve_pads(src, weights) == pads
+        assert data.resolve_pads(dst, weights) == pads
+        assert filters.resolve_pads(src, dst) == pads
 
 
 @pytest.mark.parametrize("case", SMALL, ids=str)

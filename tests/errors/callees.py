@@ -61,7 +61,7 @@ class Callee:
         first, second = self.kind.inputs
         return str(first), str(second)
 
-    def op(self, **changes: object) -> Any:  # noqa: ANN401 - twenty classes
+    def op(self, /, **changes: object) -> Any:  # noqa: ANN401 - twenty classes
         """Return the operator, some attributes changed."""
         return self.kind(**{**self.attributes, **changes})
 

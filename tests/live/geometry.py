@@ -88,7 +88,7 @@ class Geometry:
 
 
 @st.composite
-def gathered(
+def gathered(  # noqa: PLR0913 - each has a default
     draw: st.DrawFn,
     *,
     ranks: Sequence[int] = (1, 2, 3),
@@ -123,7 +123,7 @@ def gathered(
 
 
 @st.composite
-def scattered(
+def scattered(  # noqa: PLR0913 - each has a default
     draw: st.DrawFn,
     *,
     ranks: Sequence[int] = (1, 2, 3),

@@ -59,11 +59,13 @@ class OneDnnOperator(Operator):
         return str(self.attributes().get("weights_format") or self.attributes()["filter_format"])
 
     def weights_layouts(self) -> tuple[Layout, ...]:
+        """Return how the filter may lie in memory, the engine's way first."""
         # The two shapes cannot collide with groups > 1, and are one and the same without.
         maps = self.letters if self.groups > 1 else self.letters[:1]
         return tuple(Layout(" ".join(map(letters.__getitem__, self._format))) for letters in maps)
 
     def data_layout(self, operand: Operand) -> Layout:
+        """Return how a data operand lies in memory."""
         channel = "gc" if operand is Operand.COARSE else "gf"
         return Layout(f"n {channel} x" if self.data_format == "NCX" else f"n x {channel}")
 
