@@ -15,7 +15,7 @@ from tconv.calls import Runnable
 from tconv.errors import AmbiguousSpecWarning, ProblemError, TconvError
 from tconv.explain.demo import run_demo
 from tconv.files import read_array, write_array
-from tconv.settings import SETTINGS
+from tconv.settings import settings
 
 EXAMPLE = """\
 example:
@@ -190,7 +190,7 @@ def _two_or_three(op: Runnable, given: Sequence[object]) -> list[object]:
 
 
 def _cache(options: argparse.Namespace) -> None:
-    folder = SETTINGS.cache_dir
+    folder = settings().cache_dir
     entries = sorted(folder.glob("*.kernel")) if folder.is_dir() else []
     if options.clear:
         for entry in entries:

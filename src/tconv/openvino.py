@@ -1,5 +1,6 @@
 """The operators of OpenVINO, by their documents' names, and their ``<layer>`` elements."""
 
+import dataclasses
 from typing import NamedTuple
 
 from tconv.calls import Runnable
@@ -73,7 +74,7 @@ def from_xml(text: str) -> Layer:
     (1, 8, 447, 447)
     """
     attributes = {
-        name: [each for each in kind.__dataclass_fields__ if each != "reading"]
+        name: [each.name for each in dataclasses.fields(kind) if each.name != "reading"]
         for name, kind in _KINDS.items()
     }
     layer = read_layer(text, attributes)

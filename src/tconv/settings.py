@@ -3,11 +3,12 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from tconv.errors import ProblemError
 
-ENGINES = ("numpy",)
+ENGINES = ("compiled", "numpy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +19,14 @@ class Settings:
     3
     """
 
-    engine: str = "numpy"
+    engine: str = ENGINES[0]
     threads: int | None = None
     cache_dir: Path = Path()
+    cpu: str | None = None
 
     @staticmethod
     def read(environment: Mapping[str, str]) -> "Settings":
-        """Read ``TCONV_ENGINE``, ``TCONV_NUM_THREADS`` and ``TCONV_CACHE_DIR``."""
+        """Read ``TCONV_ENGINE``, ``TCONV_NUM_THREADS``, ``TCONV_CACHE_DIR`` and ``TCONV_CPU``."""
         engine = environment.get("TCONV_ENGINE", "").lower() or ENGINES[0]
         if engine not in ENGINES:
             raise _wrong("TCONV_ENGINE", engine, f"one of: {', '.join(ENGINES)}")
@@ -36,6 +38,7 @@ class Settings:
             engine=engine,
             threads=int(threads) if threads else None,
             cache_dir=Path(folder) if folder else _user_cache(environment) / "tconv",
+            cpu=environment.get("TCONV_CPU") or None,
         )
 
 
@@ -56,4 +59,7 @@ def _user_cache(environment: Mapping[str, str]) -> Path:
     return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
-SETTINGS = Settings.read(os.environ)
+@lru_cache(maxsize=1)
+def settings() -> Settings:
+    """Return the settings of this process, read when first needed."""
+    return Settings.read(os.environ)

@@ -176,6 +176,25 @@ def test_calls_that_openvino_refuses_are_refused(case: Case) -> None:
         engine(case).infer_shape(*shapes, asked)
 
 
+@pytest.mark.parametrize(
+    "case", [case for case in REFUSED if len(input_shapes(case)[0]) == 6], ids=str
+)
+def test_group_convolution_backprop_data_takes_any_rank(case: Case) -> None:
+    """Its page says "rank 3 or greater"; the engine stops at 5, and so do the others (§6)."""
+    shapes = ranked(case)
+    pads = {"pads_begin": [0] * 4, "pads_end": [0] * 4}
+    backward = case.op == "ConvolutionBackpropData"
+    name = "GroupConvolutionBackpropData" if backward else "GroupConvolution"
+    op = getattr(tconv.openvino, name)(strides=[1] * 4, dilations=[1] * 4, **pads)
+    grouped = shapes[0], (1, *shapes[1])
+
+    if backward:
+        assert op.infer_shape(*grouped) == (1, 10, 226, 226, 226, 226)
+    else:
+        with pytest.raises(tconv.ProblemError, match="3, 4 or 5"):
+            op.infer_shape(*grouped)
+
+
 @pytest.mark.parametrize("case", MISTYPED, ids=str)
 def test_mixtures_of_types_and_truth_values_are_refused(case: Case) -> None:
     """Data and filter share a numeric type; output_shape has whole numbers."""

@@ -75,8 +75,8 @@ class _Function(Operator):
             "f": f"{names['f']}/groups",
         }
 
-    def _groups(self, weights: Given) -> Size:
-        del weights
+    def _groups(self, call: Call) -> Size:
+        del call
         return self.groups
 
     def _lines(self, call: Call, request: Shape | None) -> tuple[Line, ...]:

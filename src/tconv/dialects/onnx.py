@@ -5,7 +5,7 @@ ONNX Runtime decides (docs/dialects.md).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tconv.dialects.attributes import attribute, integer, integers, word
@@ -72,8 +72,8 @@ class _Operator(Operator):
             "f": f"{names['f']}/group",
         }
 
-    def _groups(self, weights: Given) -> Size:
-        del weights
+    def _groups(self, call: Call) -> Size:
+        del call
         return self.group
 
     def _lines(self, call: Call, request: Shape | None) -> tuple[Line, ...]:
@@ -99,12 +99,19 @@ class _Operator(Operator):
                 fix=f"pass {2 * count} values for pads",
             )
         self._check_kernel_shape(call, weights)
-        return call.lines(
+        lines = call.lines(
             strides=strides,
             dilations=dilations,
             pads=(pads[:count], pads[count:]),
             extra=extra,
             asked=asked,
+        )
+        # "kernel_shape ... if not present, should be inferred from input W", and if present
+        # it stands in for what is not known of W.
+        said = self.kernel_shape or (None,) * count
+        return tuple(
+            line if line.taps is not None else replace(line, taps=said[line.index])
+            for line in lines
         )
 
     def _check_kernel_shape(self, call: Call, weights: Given) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tconv.dialects.attributes import attribute, choice, integers, word
-from tconv.dialects.call import Call, Given, Line, Shape, Size, Sized, shape_text
+from tconv.dialects.call import Call, Line, Shape, Size, Sized, shape_text
 from tconv.dialects.openvino_xml import layer_text
 from tconv.dialects.operator import Operator, ShapeLike
 from tconv.dialects.padding import gathered, leftover_total, same_total, scattered, split
@@ -88,8 +88,26 @@ class _Operator(Operator):
             **names,
         }
 
-    def _groups(self, weights: Given) -> Size:
-        return weights.size("g") if self.grouped else 1
+    def _groups(self, call: Call) -> Size:
+        if not self.grouped:
+            return 1
+        data, weights = call.operands.values()
+        groups = weights.size("g")
+        if groups is not None:
+            return groups
+        # Not known yet, but the data's channels over those of one group tell it.
+        letter = "c" if self.wanted is Operand.FINE else "f"
+        total, one = data.size(f"g{letter}"), weights.size(letter)
+        if total is None or one is None:
+            return None
+        if total % one:
+            call.refuse(
+                f"{data.name} has {total} channels, not a multiple of the {one} that "
+                f"{weights.name} takes in a group.",
+                rule=f"{data.name}.shape[1] is a multiple of the channels of one group",
+                fix=f"pass {data.name} with a multiple of {one} channels",
+            )
+        return total // one
 
     def _check_ranks(self, call: Call) -> None:
         data = next(iter(call.operands.values()))
@@ -97,7 +115,7 @@ class _Operator(Operator):
             call.refuse(
                 f"{data.name} has {len(data.shape)} axes, but 3, 4 or 5 are expected.",
                 rule=f"{data.name} is a 3D, 4D or 5D tensor",
-                fix="use GroupConvolutionBackpropData, whose page says rank 3 or greater",
+                fix="use the NumPy functions conv and conv_transpose, which take any rank",
             )
 
     def _lines(self, call: Call, request: Shape | None) -> tuple[Line, ...]:

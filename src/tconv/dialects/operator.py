@@ -136,7 +136,7 @@ class Operator(Record):
         """Return the document's word for each axis of an operand."""
         raise NotImplementedError
 
-    def _groups(self, weights: Given) -> Size:
+    def _groups(self, call: Call) -> Size:
         """Return the number of groups."""
         raise NotImplementedError
 
@@ -181,8 +181,7 @@ class Operator(Record):
 
     def _resolve_call(self, call: Call, request: Shape | None, dtype: str) -> Resolved:
         channels = self._channels(call)
-        if self.third in BIAS and request is not None:
-            self._check_bias(call, request, channels)
+        self._check_bias(call, request, channels)
         lines = self._lines(call, request)
         for line in lines:
             call.check_fits(f"the window on spatial axis {line.index + 1}", line.span)
@@ -242,20 +241,21 @@ class Operator(Record):
             calls.append(Call(self.title(), self.document, operands, notes))
         calls[0].check_spatial_ranks()
         self._check_ranks(calls[0])
-        return [call for call in calls if self._agrees(call)] or calls[:1]
+        return [call for call in calls if self._agrees(call, request)] or calls[:1]
 
-    def _agrees(self, call: Call) -> bool:
+    def _agrees(self, call: Call, request: Shape | None) -> bool:
         try:
-            self._channels(call)
+            self._check_bias(call, request, self._channels(call))
         except ProblemError:
             return False
         return True
 
     def _channels(self, call: Call) -> Channels:
-        groups = self._groups(call.operands[Operand.WEIGHTS])
-        return settle_channels(call, groups, self.channel_words)
+        return settle_channels(call, self._groups(call), self.channel_words)
 
-    def _check_bias(self, call: Call, bias: Shape, channels: Channels) -> None:
+    def _check_bias(self, call: Call, bias: Shape | None, channels: Channels) -> None:
+        if self.third not in BIAS or bias is None:
+            return
         one = channels.coarse if self.wanted is Operand.COARSE else channels.fine
         known = None not in (one, channels.groups)
         total = _certain(one) * _certain(channels.groups) if known else None

@@ -46,7 +46,11 @@ def leftover_total(line: Line) -> Size:
 def gathered(call: Call, line: Line, pads: tuple[Size, Size]) -> Sized:
     """Return how many windows fit into the padded input; refuse when none does."""
     begin, end = pads
-    if line.fine is None or line.span is None or begin is None or end is None:
+    if line.fine is None:
+        return Sized(begin, end, None)
+    if begin is None or end is None:  # "same", whatever the window: ceil(fine / stride)
+        return Sized(begin, end, -(-line.fine // line.stride))
+    if line.span is None:
         return Sized(begin, end, None)
     count = coarse_points(line.fine, line.span, line.stride, begin + end)
     if count < 1:

@@ -81,13 +81,13 @@ def parse_dtype(title: str, document: str, value: object, allowed: tuple[str, ..
     shown = name or getattr(value, "name", None) or str(value)
     listed = ", ".join(allowed)
     refusal: type[TconvError] = ProblemError
-    if title.startswith("openvino") and getattr(value, "kind", "") in "iuc":
+    if title.startswith("openvino") and getattr(value, "kind", "none") in "iuc":
         refusal = UnsupportedError  # its document allows any numeric type
     raise refusal(
         title,
         f"the element type is {shown}, which is not one of its types.",
         got={"dtype": shown},
-        rule=f"the element type is one of: {listed}   ({document})",
+        rule=f"tconv computes {document} in: {listed}",
         fix=f"convert the inputs to {DTYPES[0]}, for example with .astype({DTYPES[0]!r})",
     )
 

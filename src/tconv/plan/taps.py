@@ -27,7 +27,7 @@ def plan_taps(problem: Problem) -> Plan:
             Step("pack", f"{first.name} and {second.name} as {sums}", 0),
             Step(
                 verb[problem.wanted],
-                f"{used} products of {matrix} channels, {problem.groups} groups",
+                f"{used} products of {matrix} channels, {problem.groups} group{'s' if problem.groups > 1 else ''}",
                 problem.flops(),
             ),
             Step("store", f"{epilogue} to {problem.dtype}, layout {_layout(problem)}", 0),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tconv.dialects.attributes import attribute, integer, integers, word
-from tconv.dialects.call import Call, Given, Line, Shape, Size
+from tconv.dialects.call import Call, Line, Shape, Size
 from tconv.dialects.operator import Operator
 from tconv.dialects.padding import split
 from tconv.dialects.record import missing
@@ -83,8 +83,8 @@ class OneDnnOperator(Operator):
             "f": f"{names['f']}/groups",
         }
 
-    def _groups(self, weights: Given) -> Size:
-        del weights
+    def _groups(self, call: Call) -> Size:
+        del call
         return self.groups
 
     def _lines(self, call: Call, request: Shape | None) -> tuple[Line, ...]:
