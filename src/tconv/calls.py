@@ -10,11 +10,10 @@ from tconv.dialects.operator import BIAS, Operator, ShapeLike
 from tconv.dialects.shapes import parse_dtype
 from tconv.errors import ProblemError
 from tconv.plan import Plan
-from tconv.problem import Layout, Operand, Problem
-from tconv.runtime.taps import Floats
+from tconv.problem import Operand, Problem
 
 Result = np.ndarray[Any, np.dtype[Any]]
-Packed = dict[tuple[Layout, int], Floats]
+Packed = dict[object, object]
 
 
 class Runnable(Operator):
@@ -141,21 +140,22 @@ def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remem
     check_memory(title, shape, engine.bytes_needed(problem))
     op.warn_if_ambiguous(resolved)
     try:
-        operands = {
-            op.given[0]: engine.pack(problem, op.given[0], first),
-            op.given[1]: _pack_once(problem, op.given[1], second, packed),
-        }
-        left, right = (operands[each] for each in problem.given)
-        return engine.run(problem, left, right, bias, out)
+        if op.wanted is Operand.WEIGHTS:
+            operands = dict(zip(op.given, (first, second), strict=True))
+            left, right = (operands[each] for each in problem.given)
+            return engine.executable(problem).run(left, right, None, out)
+        weights = _pack_once(problem, second, packed)
+        return engine.executable(problem).run(first, weights, bias, out)
     except MemoryError as error:
         raise too_large(title, shape, "memory ran out.") from error
 
 
-def _pack_once(problem: Problem, operand: Operand, array: Array, packed: Packed | None) -> Floats:
-    """Pack the second operand, or find it packed: its order depends on layout and groups."""
+def _pack_once(problem: Problem, weights: Array, packed: Packed | None) -> object:
+    """Pack weights, or find them packed: what the order depends on is the key."""
+    run = engine.executable(problem)
     if packed is None:
-        return engine.pack(problem, operand, array)
-    key = (problem.layout(operand), problem.groups)
+        return run.pack(weights)
+    key = run.packing
     if key not in packed:
-        packed[key] = engine.pack(problem, operand, array)
+        packed[key] = run.pack(weights)
     return packed[key]

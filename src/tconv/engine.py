@@ -1,54 +1,98 @@
 """Problem to result, one cached path; the only file that knows plans and their runners."""
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tconv.plan import Plan, plan_taps
+from tconv.errors import UnsupportedError
+from tconv.plan import Correlate, Gather, Machine, Plan, choose_plan
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
-from tconv.runtime.taps import ORDERS, Array, Floats, run_taps
+from tconv.runtime.taps import TapRunner
+from tconv.settings import settings
+
+Array = npt.NDArray[Any]
+
+
+class Executable:
+    """A plan with what it needs to run: give it arrays."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.problem = plan, plan.problem
+        self._taps = TapRunner(plan.problem)
+        self._compiled: Any = None
+        if isinstance(plan.recipe, Gather | Correlate):
+            from tconv.runtime import compiled  # noqa: PLC0415 - needs a compiler, taps do not
+
+            runner = compiled.GatherRunner if isinstance(plan.recipe, Gather) else None
+            self._compiled = (runner or compiled.CorrelateRunner)(plan.problem, plan.recipe)  # type: ignore[arg-type]
+
+    @property
+    def packing(self) -> object:
+        """What the order of packed weights depends on: equal means interchangeable."""
+        problem = self.problem
+        recipe = self.plan.recipe
+        runs = recipe.runs if isinstance(recipe, Gather) else None
+        return problem.weights_layout, problem.groups, problem.dtype, runs
+
+    def pack(self, weights: Array) -> object:
+        """Return weights in the order that kernels read them; a copy of their values."""
+        runner = self._compiled or self._taps
+        return runner.pack(weights)
+
+    def run(self, first: Array, second: object, bias: Array | None, out: Array | None) -> Array:
+        """Compute from the given operands in the order COARSE, FINE, WEIGHTS.
+
+        ``second`` is what :meth:`pack` returned when it is the weights, else an array.
+        ``out`` is touched only when everything else has succeeded.
+        """
+        problem = self.problem
+        result = out
+        if result is None:
+            result = np.empty(problem.shape(problem.wanted), numpy_dtype(problem.dtype))
+        if self._compiled is None:
+            self._taps.run(first, second, bias, result)
+        elif problem.wanted is Operand.WEIGHTS:
+            if not self._compiled.run(first, second, result):
+                self._taps.run(first, second, bias, result)
+        elif second.finite:  # type: ignore[attr-defined]
+            self._compiled.run(first, second, bias, result)
+        else:
+            # Zeros around the picture times an infinity would be NaN.
+            taps = self._taps.pack(second.source)  # type: ignore[attr-defined]
+            self._taps.run(first, taps, bias, result)
+        return result
+
+
+@lru_cache(maxsize=1024)
+def executable(problem: Problem) -> Executable:
+    """Return what computes a problem."""
+    return Executable(plan(problem))
 
 
 @lru_cache(maxsize=1024)
 def plan(problem: Problem) -> Plan:
-    """Return what will run for a problem."""
-    return plan_taps(problem)
+    """Return what will run for a problem, and why."""
+    target = machine()
+    return choose_plan(problem, target if isinstance(target, Machine) else None, str(target))
 
 
-def pack(problem: Problem, operand: Operand, array: Array) -> Floats:
-    """Return a private copy of an operand in the order and type that kernels read."""
-    shape, permutation = problem.path(operand, ORDERS[operand])
-    view = array.reshape(shape).transpose(permutation)
-    return np.array(view, dtype=accumulator(problem.dtype), order="C", copy=True)
+@lru_cache(maxsize=1)
+def machine() -> Machine | str:
+    """Return the machine that kernels are made for, or why there are none."""
+    if settings().engine == "numpy":
+        return "TCONV_ENGINE is numpy"
+    try:
+        from tconv.runtime import kernels  # noqa: PLC0415 - needs a compiler, taps do not
 
-
-def run(
-    problem: Problem,
-    first: Floats,
-    second: Floats,
-    bias: Array | None = None,
-    out: npt.NDArray[np.generic] | None = None,
-) -> npt.NDArray[np.generic]:
-    """Compute the wanted operand from the packed given ones (COARSE, FINE, WEIGHTS order).
-
-    ``out`` is touched only when everything else has succeeded.
-    """
-    wanted = problem.wanted
-    shape, permutation = problem.path(wanted, ORDERS[wanted])
-    canonical = tuple(shape[place] for place in permutation)
-    sums = run_taps(plan(problem).tables, first, second, canonical)
-    if bias is not None:
-        channels = (problem.groups, *(1,) * len(problem.axes), -1)
-        sums += bias.astype(sums.dtype).reshape(channels)
-    result = np.empty(problem.shape(wanted), numpy_dtype(problem.dtype)) if out is None else out
-    with np.errstate(all="ignore"):  # rounding to infinity is what the type says
-        np.copyto(result.reshape(shape).transpose(permutation), sums, casting="unsafe")
-    return result
+        return kernels.machine()
+    except UnsupportedError as error:
+        return error.wrong
 
 
 def bytes_needed(problem: Problem) -> int:
-    """Return the memory that a call takes beyond its inputs: sums, products and result."""
+    """Return the memory that a call may take beyond its inputs: sums, products and result."""
     sums = accumulator(problem.dtype).itemsize
     sizes = {
         operand: int(np.prod([1, *problem.shape(operand)], dtype=object)) for operand in Operand

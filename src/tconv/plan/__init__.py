@@ -1,6 +1,19 @@
 """HOW it will be done: pure data that prints itself."""
 
-from tconv.plan.plan import Plan, Step, TapProducts
-from tconv.plan.taps import plan_taps
+from tconv.plan.choose import choose_plan
+from tconv.plan.correlate import Correlate
+from tconv.plan.gather import Gather
+from tconv.plan.machine import Machine
+from tconv.plan.plan import Plan, Step
+from tconv.plan.taps import TapProducts, tap_products
 
-__all__ = ["Plan", "Step", "TapProducts", "plan_taps"]
+__all__ = [
+    "Correlate",
+    "Gather",
+    "Machine",
+    "Plan",
+    "Step",
+    "TapProducts",
+    "choose_plan",
+    "tap_products",
+]

@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
-from tconv.problem import Operand, Problem, Reach
+from tconv.plan.correlate import Correlate
+from tconv.plan.gather import Gather
+from tconv.plan.taps import TapProducts
+from tconv.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,19 +18,6 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class TapProducts:
-    """One matrix product for each tap, on the points that the tap reaches.
-
-    ``reaches[axis][tap]`` is the run of points where a tap of an axis meets, so the
-    table has as many entries as the axes have taps, whatever the picture's size.
-    """
-
-    wanted: Operand
-    strides: tuple[int, ...]
-    reaches: tuple[tuple[Reach, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """What will run for a problem, and why."""
 
@@ -36,7 +26,7 @@ class Plan:
     reason: str
     refused: tuple[tuple[str, str], ...]  # (algorithm, why not)
     steps: tuple[Step, ...]
-    tables: TapProducts
+    recipe: TapProducts | Gather | Correlate
 
     def __str__(self) -> str:
         """Print the table that users see."""

@@ -1,6 +1,6 @@
 """In which order an array keeps its axes, whatever a document calls them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tconv.errors import InternalError
@@ -73,6 +73,27 @@ class Layout:
             places[letter] = tuple(range(len(shape), len(shape) + len(part)))
             shape += part
         return tuple(shape), tuple(place for letter in order for place in places[letter])
+
+    def steps(
+        self, strides: Sequence[int], sizes: Mapping[str, int]
+    ) -> tuple[dict[str, int], tuple[int, ...]]:
+        """Return how far apart neighbours lie, for each letter and for each spatial axis.
+
+        >>> Layout("n x gc").steps((210, 42, 6, 1), {"n": 1, "g": 2, "c": 3})
+        ({'n': 210, 'c': 1, 'g': 3}, (42, 6))
+        """
+        letters: dict[str, int] = {}
+        before = self.words.index("x")
+        behind = len(self.words) - before - 1
+        spatial = tuple(strides[before : len(strides) - behind])
+        others = (*strides[:before], *strides[len(strides) - behind :])
+        words = (*self.words[:before], *self.words[before + 1 :])
+        for word, stride in zip(words, others, strict=True):
+            step = stride
+            for letter in reversed(word):
+                letters[letter] = step
+                step *= sizes[letter]
+        return letters, spatial
 
     def __str__(self) -> str:
         """Print the words."""

@@ -3,20 +3,53 @@
 import math
 from collections.abc import Iterator
 from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tconv.plan import TapProducts
-from tconv.problem import Operand, Reach
+from tconv.plan import TapProducts, tap_products
+from tconv.problem import Operand, Problem, Reach, accumulator
 
-Array = npt.NDArray[np.generic]
-Floats = npt.NDArray[np.floating]
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[Any]
 
 # Canonical orders: a run of points times one channel axis is then one matrix.
 ORDERS = {Operand.COARSE: "ngxc", Operand.FINE: "ngxf", Operand.WEIGHTS: "xgcf"}
 
 Slices = tuple[slice, ...]
+
+
+class TapRunner:
+    """Any problem, by one matrix product a tap."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    def pack(self, second: Array) -> Floats:
+        """Return a private copy of the second given operand in canonical order."""
+        return self._canonical(self.problem.given[1], second)
+
+    def run(self, first: Array, second: Array, bias: Array | None, out: Array) -> None:
+        """Compute into ``out``, which is touched last."""
+        problem = self.problem
+        wanted = problem.wanted
+        if wanted is Operand.WEIGHTS:
+            second = self.pack(second)
+        shape, permutation = problem.path(wanted, ORDERS[wanted])
+        canonical = tuple(shape[place] for place in permutation)
+        left = self._canonical(problem.given[0], first)
+        sums = run_taps(tap_products(problem), left, second, canonical)
+        if bias is not None:
+            channels = (problem.groups, *(1,) * len(problem.axes), -1)
+            sums += bias.astype(sums.dtype).reshape(channels)
+        with np.errstate(all="ignore"):  # rounding to infinity is what the type says
+            np.copyto(out.reshape(shape).transpose(permutation), sums, casting="unsafe")
+
+    def _canonical(self, operand: Operand, array: Array) -> Floats:
+        shape, permutation = self.problem.path(operand, ORDERS[operand])
+        view = array.reshape(shape).transpose(permutation)
+        return np.array(view, dtype=accumulator(self.problem.dtype), order="C", copy=True)
 
 
 def run_taps(tables: TapProducts, first: Floats, second: Floats, shape: tuple[int, ...]) -> Floats:

@@ -1,0 +1,200 @@
+"""The command ``tconv bench``: choose layers, race them, print rows as they come, keep a file."""
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+from tconv.bench.measure import answer_of, copy_bandwidth, fma_peak, race
+from tconv.bench.peers import OURS, PEERS, Peer
+from tconv.bench.peers.peer import Refused, Task
+from tconv.bench.progress import Progress
+from tconv.bench.report import head_lines, row_lines, summary_lines
+from tconv.bench.results import Results, Row, describe_machine, write_results
+from tconv.bench.suite import LAYOUTS, Layer, load_suite
+from tconv.dialects.attributes import nearest
+from tconv.errors import InternalError, ProblemError
+from tconv.problem import DTYPES, Operand
+from tconv.threads import get_num_threads
+
+WANTED = {"fine": Operand.FINE, "coarse": Operand.COARSE, "weights": Operand.WEIGHTS}
+TITLE = "tconv bench"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is to be measured, and how."""
+
+    layers: tuple[Layer, ...]
+    wanted: tuple[str, ...]
+    layouts: tuple[str, ...]
+    dtype: str
+    threads: int
+    calls: str  # bound or eager
+    seconds: float
+    peers: bool
+
+
+def add_bench_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add ``bench`` to the commands of the command line."""
+    parser = commands.add_parser(
+        "bench",
+        help="measure speed on a suite of layers",
+        description="Measure speed on a suite of layers, alone or against every installed peer.",
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="layers; all if none is named")
+    parser.add_argument("--peers", action="store_true", help="race every installed peer")
+    parser.add_argument(
+        "--wanted", default=",".join(WANTED), metavar="W,...", help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--layout", default=",".join(LAYOUTS), metavar="L,...", help="default: %(default)s"
+    )
+    parser.add_argument("--dtype", default="float32", help=", ".join(DTYPES))
+    parser.add_argument("--threads", type=int, metavar="N", help="default: all processors")
+    parser.add_argument(
+        "--eager", action="store_true", help="pack the weights in every call of tconv"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=1.0,
+        metavar="S",
+        help="how long each row is timed at least (default: %(default)s)",
+    )
+    parser.add_argument("--json", type=Path, metavar="F", help="write everything to a file")
+    parser.set_defaults(command=run_bench)
+
+
+def run_bench(options: argparse.Namespace) -> None:
+    """Measure what the options ask for; raise if a result of ours was wrong."""
+    settings = _settings(options)
+    entrants, versions = _present(settings)
+    results = _start(settings, versions)
+    if options.json:
+        write_results(options.json, results)  # refuse a bad name now, not after the run
+    try:
+        _measure(settings, entrants, results)
+    finally:
+        if options.json:
+            write_results(options.json, results)
+    _print(summary_lines(results))
+    wrong = [f"{row.layer} {row.wanted} {row.layout}" for row in results.rows if row.ours.note]
+    if wrong:
+        raise InternalError(
+            TITLE,
+            f"tconv has no right result in {len(wrong)} of {len(results.rows)} rows.",
+            got={"rows": ", ".join(wrong)},
+            rule="every result is within the tolerance of its element type",
+            fix="please report this run",
+        )
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    layers = {layer.name: layer for layer in load_suite()}
+    threads = get_num_threads() if options.threads is None else options.threads
+    if threads < 1 or not options.seconds >= 0:
+        raise _refuse(f"--threads is {threads}, --seconds {options.seconds:g}.", "threads >= 1")
+    names = _chosen("layer", options.names or layers, layers)
+    return Settings(
+        layers=tuple(layers[name] for name in names),
+        wanted=_chosen("--wanted", options.wanted.lower().split(","), WANTED),
+        layouts=_chosen("--layout", options.layout.upper().split(","), LAYOUTS),
+        dtype=_chosen("--dtype", [options.dtype], DTYPES)[0],
+        threads=threads,
+        calls="eager" if options.eager else "bound",
+        seconds=options.seconds,
+        peers=options.peers,
+    )
+
+
+def _chosen(what: str, names: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+    """Return the names without repetitions, or refuse one that is not known."""
+    known = tuple(known)
+    for name in names:
+        if name not in known:
+            near = nearest(name, known)
+            fix = f"did you mean {near}?" if near else f"choose from: {', '.join(known)}"
+            raise _refuse(f"there is no {what} {name!r:.60}.", fix)
+    return tuple(dict.fromkeys(names))
+
+
+def _refuse(wrong: str, fix: str) -> ProblemError:
+    return ProblemError(
+        TITLE, wrong, got={}, rule="names are those of the suite and of `tconv bench -h`", fix=fix
+    )
+
+
+def _present(settings: Settings) -> tuple[tuple[Peer, ...], dict[str, str]]:
+    """Return who can take part, and the version of every engine or why it is missing."""
+    present, versions = [], {}
+    for peer in (OURS[settings.calls], *(PEERS if settings.peers else ())):
+        engine = peer.name.partition(" ")[0]
+        try:
+            versions[engine] = peer.version()
+            present.append(peer)
+        except Refused as refusal:
+            versions[engine] = f"missing ({refusal})"
+    return tuple(present), versions
+
+
+def _start(settings: Settings, versions: dict[str, str]) -> Results:
+    """Measure the machine and print the head of the table."""
+    # A float64 vector has half as many numbers.
+    width = 2 if settings.dtype == "float64" else 1
+    results = Results(
+        machine=describe_machine(),
+        versions=versions,
+        settings={
+            "dtype": settings.dtype,
+            "threads": settings.threads,
+            "calls": settings.calls,
+            "seconds": settings.seconds,
+        },
+        peak=fma_peak(settings.threads) / width,
+        copy=copy_bandwidth(),
+    )
+    _print(head_lines(results))
+    return results
+
+
+def _measure(settings: Settings, entrants: Sequence[Peer], results: Results) -> None:
+    """Race every row and print it."""
+    total = len(settings.layers) * len(settings.wanted) * len(settings.layouts)
+    progress = Progress(sys.stderr, total)
+    try:
+        for layer, wanted in product(settings.layers, settings.wanted):
+            progress.show(f"{layer.name} {wanted}")
+            for row in _race_layouts(settings, entrants, layer, wanted):
+                results.rows.append(row)
+                progress.clear()
+                _print(row_lines(results, row))
+                progress.step()
+                progress.show(f"{layer.name} {wanted}")
+        results.complete = True
+    finally:
+        progress.clear()
+
+
+def _race_layouts(
+    settings: Settings, entrants: Sequence[Peer], layer: Layer, name: str
+) -> Iterator[Row]:
+    """Yield the row of each layout; they share the arrays and the right answer."""
+    wanted = WANTED[name]
+    given = layer.arrays(wanted, settings.dtype)
+    right = None
+    for layout in settings.layouts:
+        task = Task(layer, wanted, layout, settings.dtype, settings.threads, given)
+        right = answer_of(task) if right is None else right
+        runners = [peer for peer in entrants if (wanted, layout) in peer.races]
+        outcomes = race(task, right, runners, settings.seconds)
+        size = layer.problem(wanted, layout, settings.dtype).bytes()
+        yield Row(layer.name, name, layout, layer.flops, size, outcomes)
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()

@@ -1,0 +1,174 @@
+"""Loops, loads and vectors over llvmlite's builder: the only file with phi and GEP."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+F32, F64 = ir.FloatType(), ir.DoubleType()
+VOID = ir.VoidType()
+FLOATS = {"float32": F32, "float64": F64}
+BYTES = {"float32": 4, "float64": 8}
+
+
+@dataclass
+class Turn:
+    """One turn of a loop: its index, and the values handed on to the next turn."""
+
+    index: ir.Value
+    carried: list[ir.Value]
+
+
+def number(value: int) -> ir.Constant:
+    """Return a 64-bit constant."""
+    return ir.Constant(I64, value)
+
+
+def function(
+    module: ir.Module, name: str, arguments: Sequence[ir.Type], *, public: bool = False
+) -> tuple[ir.Function, ir.IRBuilder]:
+    """Begin a function without result; only public ones are visible outside the module."""
+    made = ir.Function(module, ir.FunctionType(VOID, arguments), name)
+    if not public:
+        made.linkage = "internal"
+    made.attributes.add("nounwind")
+    return made, ir.IRBuilder(made.append_basic_block("entry"))
+
+
+@contextmanager
+def counted(
+    b: ir.IRBuilder,
+    count: ir.Value,
+    start: Sequence[ir.Value] = (),
+    *,
+    step: int = 1,
+    first: ir.Value | None = None,
+) -> Iterator[Turn]:
+    """Emit ``for index in range(first, count, step)``, which may run no turn at all.
+
+    Replace entries of ``turn.carried`` inside the block to hand them on; after the block
+    ``turn.carried`` are the values of the last turn, or ``start``.
+    """
+    origin = number(0) if first is None else first
+    before = b.block
+    body, after = b.append_basic_block("body"), b.append_basic_block("after")
+    b.cbranch(b.icmp_signed("<", origin, count), body, after)
+    b.position_at_end(body)
+    index = b.phi(I64)
+    phis = [b.phi(value.type) for value in start]
+    turn = Turn(index, list(phis))
+    yield turn
+
+    following = b.add(index, number(step), flags=("nsw",))
+    entering, returning = [origin, *start], [following, *turn.carried]
+    for phi, value, later in zip([index, *phis], entering, returning, strict=True):
+        phi.add_incoming(value, before)
+        phi.add_incoming(later, b.block)
+    last = b.block
+    b.cbranch(b.icmp_signed("<", following, count), body, after)
+    b.position_at_end(after)
+    results = []
+    for value, later in zip(start, turn.carried, strict=True):
+        merged = b.phi(value.type)
+        merged.add_incoming(value, before)
+        merged.add_incoming(later, last)
+        results.append(merged)
+    turn.carried = results
+
+
+def place(b: ir.IRBuilder, pointer: ir.Value, index: ir.Value | int) -> ir.Value:
+    """Return the address of an element."""
+    return b.gep(pointer, [number(index) if isinstance(index, int) else index])
+
+
+def load(
+    b: ir.IRBuilder, pointer: ir.Value, index: ir.Value | int = 0, kind: ir.Type | None = None
+) -> ir.Value:
+    """Load an element, or a vector that begins at it; no alignment is assumed."""
+    where = place(b, pointer, index)
+    if kind is not None:
+        where = b.bitcast(where, kind.as_pointer())
+        return b.load(where, align=_element_bytes(kind))
+    return b.load(where)
+
+
+def store(b: ir.IRBuilder, value: ir.Value, pointer: ir.Value, index: ir.Value | int = 0) -> None:
+    """Store an element, or a vector that begins at it; no alignment is assumed."""
+    where = place(b, pointer, index)
+    if isinstance(value.type, ir.VectorType):
+        where = b.bitcast(where, value.type.as_pointer())
+        b.store(value, where, align=_element_bytes(value.type))
+    else:
+        b.store(value, where)
+
+
+def splat(b: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:
+    """Return a vector with the same value in every lane."""
+    kind = ir.VectorType(value.type, lanes)
+    undefined = ir.Constant(kind, ir.Undefined)
+    one = b.insert_element(undefined, value, ir.Constant(I32, 0))
+    return shuffle(b, one, undefined, [0] * lanes)
+
+
+def shuffle(b: ir.IRBuilder, left: ir.Value, right: ir.Value, picks: Sequence[int]) -> ir.Value:
+    """Pick lanes from two vectors laid end to end."""
+    mask = ir.Constant(ir.VectorType(I32, len(picks)), list(picks))
+    return b.shuffle_vector(left, right, mask)
+
+
+def fma(b: ir.IRBuilder, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+    """Multiply and add with one rounding."""
+    kind = total.type
+    name = f"llvm.fma.v{kind.count}f{8 * _element_bytes(kind)}"
+    return b.call(declared(b.module, name, kind, [kind] * 3), [left, right, total])
+
+
+def declared(
+    module: ir.Module, name: str, result: ir.Type, arguments: Sequence[ir.Type]
+) -> ir.Function:
+    """Return a function from outside the module, declared once."""
+    found = module.globals.get(name)
+    return found or ir.Function(module, ir.FunctionType(result, arguments), name)
+
+
+def zeros(kind: ir.VectorType) -> ir.Constant:
+    """Return a vector of zeros."""
+    return ir.Constant(kind, [0.0] * kind.count)
+
+
+def transpose(b: ir.IRBuilder, rows: Sequence[ir.Value]) -> list[ir.Value]:
+    """Transpose a square of vectors, in log2(lanes) rounds of two-vector shuffles."""
+    lanes = len(rows)
+    block = 1
+    while block < lanes:
+        low, high = [], []
+        for lane in range(lanes):
+            inside = lane % (2 * block) < block
+            low.append(lane if inside else lanes + lane - block)
+            high.append(lane + block if inside else lanes + lane)
+        mixed = list(rows)
+        for row in range(lanes):
+            if row % (2 * block) < block:
+                pair = rows[row], rows[row + block]
+                mixed[row] = shuffle(b, *pair, low)
+                mixed[row + block] = shuffle(b, *pair, high)
+        rows = mixed
+        block *= 2
+    return list(rows)
+
+
+def smaller(b: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
+    """Return the smaller of two numbers."""
+    return b.select(b.icmp_signed("<", left, right), left, right)
+
+
+def larger(b: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
+    """Return the larger of two numbers."""
+    return b.select(b.icmp_signed(">", left, right), left, right)
+
+
+def _element_bytes(kind: ir.Type) -> int:
+    element = kind.element if isinstance(kind, ir.VectorType) else kind
+    return {F32: 4, F64: 8, I64: 8, I32: 4}[element]

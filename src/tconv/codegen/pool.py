@@ -1,0 +1,365 @@
+"""The native thread pool: how parked workers and a caller share items.
+
+Every worker has one word.  Only the moves below exist, each one atomic step, so whoever
+loses a race sees it and looks again::
+
+    IDLE   -> ASLEEP    worker   nothing came while it spun
+    IDLE   -> CALLED    caller   offers a run
+    ASLEEP -> CALLED    caller   the same, and wakes it
+    ASLEEP -> IDLE      stopper  wakes it, so that it sees that it shall leave
+    CALLED -> BUSY      worker   accepts: from now on it may touch record and scratch
+    CALLED -> IDLE      caller   takes the offer back: all items are done already
+    BUSY   -> AWAITED   caller   sleeps until this worker is done
+    BUSY   -> IDLE      worker   is done
+    AWAITED-> IDLE      worker   is done, and wakes the caller
+
+An offer can be taken back, so a caller never waits for a worker that is slow to wake, has
+left or never existed; it waits only for workers in the middle of an item.
+"""
+
+import platform
+import sys
+from dataclasses import dataclass, field
+
+from llvmlite import ir
+
+from tconv.codegen.build import (
+    I32,
+    I64,
+    VOID,
+    counted,
+    declared,
+    function,
+    load,
+    number,
+    place,
+    smaller,
+    store,
+)
+
+I8 = ir.IntType(8)
+WORDS, BYTES = I64.as_pointer(), I8.as_pointer()
+KERNEL = ir.FunctionType(VOID, [WORDS, BYTES, I64]).as_pointer()
+
+# The pool in memory, in words of 8 bytes.  What different threads write lies 128 bytes
+# apart: some processors fetch cache lines in pairs.
+LINE = 16
+LOCK, PATIENCE, JOB, NEXT, SLOTS = 0, LINE, 2 * LINE, 3 * LINE, 4 * LINE
+STATE, STOP, OWNER = 0, 1, 2  # inside a worker's line
+CAPACITY = 512
+POOL_BYTES = 8 * (SLOTS + CAPACITY * LINE)
+
+IDLE, ASLEEP, CALLED, BUSY, AWAITED = range(5)
+
+X86 = ("x86_64", "amd64", "i386", "i686")
+ARM = ("aarch64", "arm64")
+# asm/unistd_64.h, and asm-generic/unistd.h of the younger processors
+SYS_FUTEX = {"x86_64": 202, "amd64": 202, "aarch64": 98, "arm64": 98, "riscv64": 98}
+FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE = 128, 129
+UL_COMPARE_AND_WAIT = 1
+NAP_MICROSECONDS = 200
+ORDER = "seq_cst"  # a hand-off costs a microsecond anyway; weaker orders win nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What waiting needs to know of operating system and processor."""
+
+    system: str = sys.platform
+    cpu: str = field(default_factory=lambda: platform.machine().lower())
+
+    @property
+    def sleeper(self) -> str:
+        """How a thread sleeps until a word changes: futex, ulock, or short naps."""
+        if self.system == "linux" and self.cpu in SYS_FUTEX:
+            return "futex"
+        return {"darwin": "ulock", "win32": "Sleep"}.get(self.system, "nanosleep")
+
+    @property
+    def patience(self) -> int:
+        """How long to spin before sleeping, some tens of microseconds: cycles, or turns."""
+        return 100_000 if self.cpu in X86 else 3_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The functions that the public ones are put together from."""
+
+    sleep: ir.Function
+    wake: ir.Function
+    spin: ir.Function
+    take: ir.Function
+
+
+def emit_pool(module: ir.Module, host: Host | None = None) -> None:
+    """Emit ``pool_run``, ``pool_work`` and ``pool_stop`` over a zeroed, immortal pool.
+
+    ``pool_run(pool, kernel, record, scratch, scratch_step, items, workers)`` calls
+    ``kernel(record, scratch + worker * scratch_step, item)`` once for every item, the caller
+    being worker 0.  ``pool_work(pool, index)`` is the life of worker ``index``;
+    ``pool_stop(pool, index)`` ends it.
+    """
+    host = host or Host()
+    sleep, wake = _emit_sleep(module, host), _emit_wake(module, host)
+    parts = _Parts(sleep, wake, _emit_spin(module, host), _emit_take(module))
+    offer, close = _emit_offer(module, parts), _emit_close(module, parts)
+    _emit_run(module, parts, offer, close)
+    _emit_work(module, parts)
+    _emit_stop(module, parts)
+
+
+def _emit_run(module: ir.Module, parts: _Parts, offer: ir.Function, close: ir.Function) -> None:
+    made, b = function(
+        module, "pool_run", [WORDS, KERNEL, WORDS, BYTES, I64, I64, I64], public=True
+    )
+    pool, kernel, record, scratch, step, items, workers = made.args
+    used = smaller(b, smaller(b, workers, items), number(CAPACITY))
+    wants, shared, alone = (b.append_basic_block(name) for name in ("wants", "shared", "alone"))
+    b.cbranch(b.icmp_signed(">", used, number(1)), wants, alone)
+
+    # Another caller has the workers: waiting for it would be slower than doing the work.
+    b.position_at_end(wants)
+    lock = place(b, pool, LOCK)
+    b.cbranch(_swapped(b, lock, number(0), number(1)), shared, alone)
+
+    b.position_at_end(shared)
+    for index, value in enumerate((kernel, record, scratch)):
+        store(b, b.ptrtoint(value, I64), pool, JOB + index)
+    store(b, step, pool, JOB + 3)
+    store(b, items, pool, JOB + 4)
+    b.store_atomic(number(0), place(b, pool, NEXT), ORDER, 8)
+    with counted(b, used, first=number(1)) as worker:
+        b.call(offer, [_slot(b, pool, worker.index)])
+    b.call(parts.take, [pool, kernel, record, scratch, items])
+    with counted(b, used, first=number(1)) as worker:
+        b.call(close, [_slot(b, pool, worker.index), load(b, pool, PATIENCE)])
+    b.store_atomic(number(0), lock, ORDER, 8)
+    b.ret_void()
+
+    b.position_at_end(alone)
+    with counted(b, items) as item:
+        b.call(kernel, [record, scratch, item.index])
+    b.ret_void()
+
+
+def _emit_work(module: ir.Module, parts: _Parts) -> None:
+    made, b = function(module, "pool_work", [WORDS, I64], public=True)
+    pool, index = made.args
+    slot = _slot(b, pool, index)
+    state = _word(b, slot, STATE)
+    owner, stop = place(b, slot, OWNER), place(b, slot, STOP)
+    names = ("look", "wait", "tire", "rest", "drowse", "answer", "accept", "leave", "end")
+    look, wait, tire, rest, drowse, answer, accept, leave, end = (
+        b.append_basic_block(name) for name in names
+    )
+    # Two threads in one slot would share scratch: the second goes home.
+    b.cbranch(_swapped(b, owner, number(0), number(1)), look, end)
+
+    b.position_at_end(look)
+    b.cbranch(_is(b, b.load_atomic(stop, ORDER, 8), number(0)), wait, leave)
+
+    b.position_at_end(wait)
+    b.call(parts.spin, [state, I32(IDLE), load(b, pool, PATIENCE)])
+    seen = b.switch(b.load_atomic(state, ORDER, 4), look)
+    for value, block in ((IDLE, tire), (ASLEEP, rest), (CALLED, answer)):
+        seen.add_case(I32(value), block)
+
+    b.position_at_end(tire)
+    b.cbranch(_swapped(b, state, I32(IDLE), I32(ASLEEP)), rest, look)
+
+    # Looks for the stop once more after saying ASLEEP: the stopper writes the stop first
+    # and reads the state second, so one of the two sees the other.
+    b.position_at_end(rest)
+    b.cbranch(_is(b, b.load_atomic(stop, ORDER, 8), number(0)), drowse, leave)
+
+    b.position_at_end(drowse)
+    b.call(parts.sleep, [state, I32(ASLEEP)])
+    b.branch(look)
+
+    b.position_at_end(answer)
+    b.cbranch(_swapped(b, state, I32(CALLED), I32(BUSY)), accept, look)
+
+    b.position_at_end(accept)
+    kernel, record, scratch, step, items = (load(b, pool, JOB + part) for part in range(5))
+    mine = b.add(scratch, b.mul(index, step))
+    pointers = [
+        b.inttoptr(value, kind)
+        for value, kind in ((kernel, KERNEL), (record, WORDS), (mine, BYTES))
+    ]
+    b.call(parts.take, [pool, *pointers, items])
+    before = b.atomic_rmw("xchg", state, I32(IDLE), ORDER)
+    with b.if_then(_is(b, before, I32(AWAITED)), likely=False):
+        b.call(parts.wake, [state])
+    b.branch(look)
+
+    b.position_at_end(leave)
+    b.store_atomic(number(0), owner, ORDER, 8)
+    b.branch(end)
+
+    b.position_at_end(end)
+    b.ret_void()
+
+
+def _emit_stop(module: ir.Module, parts: _Parts) -> None:
+    made, b = function(module, "pool_stop", [WORDS, I64], public=True)
+    slot = _slot(b, *made.args)
+    state = _word(b, slot, STATE)
+    b.store_atomic(number(1), place(b, slot, STOP), ORDER, 8)
+    with b.if_then(_swapped(b, state, I32(ASLEEP), I32(IDLE))):
+        b.call(parts.wake, [state])
+    b.ret_void()
+
+
+def _emit_take(module: ir.Module) -> ir.Function:
+    """Emit the loop that takes the next item until none is left."""
+    made, b = function(module, "pool_take", [WORDS, KERNEL, WORDS, BYTES, I64])
+    pool, kernel, record, scratch, items = made.args
+    following = place(b, pool, NEXT)
+    look, run, end = (b.append_basic_block(name) for name in ("look", "run", "end"))
+    b.branch(look)
+    b.position_at_end(look)
+    item = b.atomic_rmw("add", following, number(1), ORDER)
+    b.cbranch(b.icmp_signed("<", item, items), run, end)
+    b.position_at_end(run)
+    b.call(kernel, [record, scratch, item])
+    b.branch(look)
+    b.position_at_end(end)
+    b.ret_void()
+    return made
+
+
+def _emit_offer(module: ir.Module, parts: _Parts) -> ir.Function:
+    made, b = function(module, "pool_offer", [WORDS])
+    state = _word(b, made.args[0], STATE)
+    before = b.atomic_rmw("xchg", state, I32(CALLED), ORDER)
+    with b.if_then(_is(b, before, I32(ASLEEP))):
+        b.call(parts.wake, [state])
+    b.ret_void()
+    return made
+
+
+def _emit_close(module: ir.Module, parts: _Parts) -> ir.Function:
+    """Emit the end of an offer: take it back, or wait until the worker is done."""
+    made, b = function(module, "pool_close", [WORDS, I64])
+    slot, patience = made.args
+    state = _word(b, slot, STATE)
+    names = ("look", "revoke", "linger", "doze", "end")
+    look, revoke, linger, doze, end = (b.append_basic_block(name) for name in names)
+    b.branch(look)
+
+    b.position_at_end(look)
+    seen = b.switch(b.load_atomic(state, ORDER, 4), end)
+    for value, block in ((CALLED, revoke), (BUSY, linger), (AWAITED, doze)):
+        seen.add_case(I32(value), block)
+
+    b.position_at_end(revoke)
+    b.cbranch(_swapped(b, state, I32(CALLED), I32(IDLE)), end, look)
+
+    b.position_at_end(linger)
+    b.call(parts.spin, [state, I32(BUSY), patience])
+    b.cbranch(_swapped(b, state, I32(BUSY), I32(AWAITED)), doze, look)
+
+    b.position_at_end(doze)
+    b.call(parts.sleep, [state, I32(AWAITED)])
+    b.branch(look)
+
+    b.position_at_end(end)
+    b.ret_void()
+    return made
+
+
+def _emit_spin(module: ir.Module, host: Host) -> ir.Function:
+    """Emit the wait that burns cycles: until a word differs from a value, or patience ends."""
+    made, b = function(module, "pool_spin", [I32.as_pointer(), I32, I64])
+    word, value, patience = made.args
+    turns = b.alloca(I64)
+    b.store(number(0), turns)
+    begin = _cycles(b) if host.cpu in X86 else number(0)
+    look, pause, end = (b.append_basic_block(name) for name in ("look", "pause", "end"))
+    b.branch(look)
+
+    b.position_at_end(look)
+    b.cbranch(_is(b, b.load_atomic(word, ORDER, 4), value), pause, end)
+
+    b.position_at_end(pause)
+    if host.cpu in X86:
+        b.call(declared(module, "llvm.x86.sse2.pause", VOID, []), [])
+        passed = b.sub(_cycles(b), begin)
+    else:
+        if host.cpu in ARM:  # "yield" does nothing on most chips; this waits some cycles
+            b.call(declared(module, "llvm.aarch64.isb", VOID, [I32]), [I32(15)])
+        passed = b.add(b.load(turns), number(1))
+        b.store(passed, turns)
+    b.cbranch(b.icmp_unsigned("<", passed, patience), look, end)
+
+    b.position_at_end(end)
+    b.ret_void()
+    return made
+
+
+def _emit_sleep(module: ir.Module, host: Host) -> ir.Function:
+    """Emit the wait that burns nothing; it may return early, and not when the word differs."""
+    made, b = function(module, "pool_sleep", [I32.as_pointer(), I32])
+    word, value = made.args
+    if host.sleeper == "futex":
+        forever = ir.Constant(WORDS, None)
+        _futex(b, host, word, FUTEX_WAIT_PRIVATE, b.zext(value, I64), forever)
+    elif host.sleeper == "ulock":
+        ulock = declared(module, "__ulock_wait", I32, [I32, I32.as_pointer(), I64, I32])
+        b.call(ulock, [I32(UL_COMPARE_AND_WAIT), word, b.zext(value, I64), I32(0)])
+    elif host.sleeper == "Sleep":
+        b.call(declared(module, "Sleep", VOID, [I32]), [I32(1)])
+    else:
+        length = b.alloca(ir.ArrayType(I64, 2))
+        start = b.bitcast(length, WORDS)
+        store(b, number(0), start)
+        store(b, number(1000 * NAP_MICROSECONDS), start, 1)
+        nap = declared(module, "nanosleep", I32, [WORDS, WORDS])
+        b.call(nap, [start, ir.Constant(WORDS, None)])
+    b.ret_void()
+    return made
+
+
+def _emit_wake(module: ir.Module, host: Host) -> ir.Function:
+    """Emit the end of such a wait; whoever naps wakes by itself."""
+    made, b = function(module, "pool_wake", [I32.as_pointer()])
+    word = made.args[0]
+    if host.sleeper == "futex":
+        _futex(b, host, word, FUTEX_WAKE_PRIVATE, number(1))
+    elif host.sleeper == "ulock":
+        ulock = declared(module, "__ulock_wake", I32, [I32, I32.as_pointer(), I64])
+        b.call(ulock, [I32(UL_COMPARE_AND_WAIT), word, number(0)])
+    b.ret_void()
+    return made
+
+
+def _futex(
+    b: ir.IRBuilder, host: Host, word: ir.Value, what: int, value: ir.Value, *more: ir.Value
+) -> None:
+    """Call the kernel through the C library's variadic function; both C libraries have it."""
+    syscall = b.module.globals.get("syscall") or ir.Function(
+        b.module, ir.FunctionType(I64, [I64], var_arg=True), "syscall"
+    )
+    b.call(syscall, [number(SYS_FUTEX[host.cpu]), word, number(what), value, *more])
+
+
+def _cycles(b: ir.IRBuilder) -> ir.Value:
+    return b.call(declared(b.module, "llvm.readcyclecounter", I64, []), [])
+
+
+def _slot(b: ir.IRBuilder, pool: ir.Value, worker: ir.Value) -> ir.Value:
+    return place(b, pool, b.add(b.mul(worker, number(LINE)), number(SLOTS)))
+
+
+def _word(b: ir.IRBuilder, slot: ir.Value, index: int) -> ir.Value:
+    """Return the address of a word as the operating system waits on it: 32 bits."""
+    return b.bitcast(place(b, slot, index), I32.as_pointer())
+
+
+def _is(b: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
+    return b.icmp_unsigned("==", left, right)
+
+
+def _swapped(b: ir.IRBuilder, word: ir.Value, old: ir.Value, new: ir.Value) -> ir.Value:
+    """Replace ``old`` by ``new`` in one step; tell whether that happened."""
+    return b.extract_value(b.cmpxchg(word, old, new, ORDER), 1)

@@ -1,0 +1,171 @@
+"""Rows of points: packed into scratch, and stored from it, in either layout."""
+
+from llvmlite import ir
+
+from tconv.codegen.build import (
+    BYTES,
+    FLOATS,
+    I1,
+    I64,
+    counted,
+    declared,
+    function,
+    load,
+    number,
+    place,
+    splat,
+    store,
+    transpose,
+)
+
+BYTE = ir.IntType(8).as_pointer()
+
+
+def emit_pack_row(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
+    """Emit ``pack_row(target, source, before, count, after, depth, x_step, c_step)``.
+
+    Writes ``before`` points of zeros, ``count`` points of ``depth`` channels read with the
+    given steps, then ``after`` points of zeros, channels side by side.
+    """
+    scalar = FLOATS[dtype]
+    pointer = scalar.as_pointer()
+    made, b = function(module, f"pack_row_{dtype}", [pointer, pointer, *[I64] * 6])
+    target, source, before, count, after, depth, x_step, c_step = made.args
+    target.add_attribute("noalias")
+    source.add_attribute("noalias")
+    zero_fill(b, target, b.mul(before, depth), dtype)
+    begin = place(b, target, b.mul(before, depth))
+    zero_fill(b, place(b, begin, b.mul(count, depth)), b.mul(after, depth), dtype)
+    with b.if_else(b.icmp_signed("==", c_step, number(1))) as (side_by_side, apart):
+        with side_by_side:
+            dense = b.icmp_signed("==", x_step, depth)
+            with b.if_else(dense) as (whole, pointwise):
+                with whole:
+                    copy(b, begin, source, b.mul(count, depth), dtype)
+                with pointwise, counted(b, count) as point:
+                    copy(
+                        b,
+                        place(b, begin, b.mul(point.index, depth)),
+                        place(b, source, b.mul(point.index, x_step)),
+                        depth,
+                        dtype,
+                    )
+        with apart:
+            _pack_planes(b, begin, source, count, depth, x_step, c_step, lanes)
+    b.ret_void()
+    return made
+
+
+def _pack_planes(b, begin, source, count, depth, x_step, c_step, lanes):
+    """Transpose squares where points are neighbours in memory, single elements elsewhere."""
+    vector = ir.VectorType(begin.type.pointee, lanes)
+    neighbours = b.icmp_signed("==", x_step, number(1))
+    squares = b.select(neighbours, number(-lanes), number(0))
+    whole_c, whole_x = b.and_(depth, squares), b.and_(count, squares)
+    with counted(b, whole_c, step=lanes) as c:
+        plane = place(b, source, b.mul(c.index, c_step))
+        with counted(b, whole_x, step=lanes) as x:
+            rows = [
+                load(b, place(b, plane, b.mul(number(i), c_step)), x.index, vector)
+                for i in range(lanes)
+            ]
+            for i, row in enumerate(transpose(b, rows)):
+                point = b.mul(b.add(x.index, number(i)), depth)
+                store(b, row, place(b, begin, point), c.index)
+        with counted(b, count, first=whole_x) as x:
+            for i in range(lanes):
+                value = load(
+                    b,
+                    place(b, plane, b.mul(number(i), c_step)),
+                    b.mul(x.index, x_step),
+                )
+                store(b, value, place(b, begin, b.mul(x.index, depth)), b.add(c.index, number(i)))
+    with counted(b, depth, first=whole_c) as c:
+        plane = place(b, source, b.mul(c.index, c_step))
+        with counted(b, count) as x:
+            value = load(b, plane, b.mul(x.index, x_step))
+            store(b, value, place(b, begin, b.mul(x.index, depth)), c.index)
+
+
+def emit_store_row(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
+    """Emit ``store_row(target, sums, bias, count, used, x_step, c_step, pitch)``.
+
+    Adds ``bias`` to ``count`` points of channels side by side in ``sums``, ``pitch`` apart, and
+    writes the first ``used`` channels of each with the given steps.
+    """
+    scalar = FLOATS[dtype]
+    pointer = scalar.as_pointer()
+    made, b = function(module, f"store_row_{dtype}", [pointer, pointer, pointer, *[I64] * 5])
+    target, sums, bias, count, used, x_step, c_step, pitch = made.args
+    for argument in made.args[:3]:
+        argument.add_attribute("noalias")
+    vector = ir.VectorType(scalar, lanes)
+    whole = b.and_(used, number(-lanes))
+    with b.if_else(b.icmp_signed("==", c_step, number(1))) as (side_by_side, apart):
+        with side_by_side, counted(b, count) as point:
+            line = place(b, sums, b.mul(point.index, pitch))
+            out = place(b, target, b.mul(point.index, x_step))
+            with counted(b, whole, step=lanes) as c:
+                value = b.fadd(load(b, line, c.index, vector), load(b, bias, c.index, vector))
+                store(b, value, out, c.index)
+            with counted(b, used, first=whole) as c:
+                value = b.fadd(load(b, line, c.index), load(b, bias, c.index))
+                store(b, value, out, c.index)
+        with apart:
+            _store_planes(b, made.args, lanes)
+    b.ret_void()
+    return made
+
+
+def _store_planes(b, arguments, lanes):
+    target, sums, bias, count, used, x_step, c_step, pitch = arguments
+    vector = ir.VectorType(sums.type.pointee, lanes)
+    neighbours = b.icmp_signed("==", x_step, number(1))
+    squares = b.select(neighbours, number(-lanes), number(0))
+    whole_c, whole_x = b.and_(used, number(-lanes)), b.and_(count, squares)
+    with counted(b, used, step=lanes) as c:
+        added = load(b, bias, c.index, vector)
+        plane = place(b, target, b.mul(c.index, c_step))
+        full = b.icmp_signed("<", c.index, whole_c)
+        rows_used = b.select(full, number(lanes), b.sub(used, c.index))
+        with counted(b, whole_x, step=lanes) as x:
+            rows = [
+                b.fadd(
+                    load(
+                        b,
+                        sums,
+                        b.add(b.mul(b.add(x.index, number(i)), pitch), c.index),
+                        vector,
+                    ),
+                    added,
+                )
+                for i in range(lanes)
+            ]
+            for i, row in enumerate(transpose(b, rows)):
+                with b.if_then(b.icmp_signed("<", number(i), rows_used), likely=True):
+                    store(b, row, place(b, plane, b.mul(number(i), c_step)), x.index)
+        with counted(b, count, first=whole_x) as x, counted(b, rows_used) as i:
+            channel = b.add(c.index, i.index)
+            value = load(b, sums, b.add(b.mul(x.index, pitch), channel))
+            value = b.fadd(value, load(b, bias, channel))
+            row = place(b, plane, b.mul(i.index, c_step))
+            store(b, value, row, b.mul(x.index, x_step))
+
+
+def copy(b, target, source, count, dtype):
+    """Copy elements that lie side by side."""
+    call = declared(b.module, "llvm.memcpy.p0i8.p0i8.i64", ir.VoidType(), [BYTE, BYTE, I64, I1])
+    size = b.mul(count, number(BYTES[dtype]))
+    b.call(call, [b.bitcast(target, BYTE), b.bitcast(source, BYTE), size, ir.Constant(I1, 0)])
+
+
+def zero_fill(b, target, count, dtype):
+    """Write zeros; nothing when there are none to write."""
+    call = declared(b.module, "llvm.memset.p0i8.i64", ir.VoidType(), [BYTE, ir.IntType(8), I64, I1])
+    size = b.mul(count, number(BYTES[dtype]))
+    with b.if_then(b.icmp_signed(">", size, number(0))):
+        zero = ir.Constant(ir.IntType(8), 0)
+        b.call(call, [b.bitcast(target, BYTE), zero, size, ir.Constant(I1, 0)])
+
+
+__all__ = ["copy", "emit_pack_row", "emit_store_row", "splat", "zero_fill"]

@@ -1,0 +1,188 @@
+"""The register tile: the one place where multiplications happen."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+
+from tconv.codegen.build import (
+    FLOATS,
+    I64,
+    Turn,
+    counted,
+    fma,
+    function,
+    load,
+    number,
+    place,
+    splat,
+    store,
+    zeros,
+)
+
+UNROLL = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Sums held in registers: ``rows`` points by ``vectors * lanes`` channels."""
+
+    rows: int
+    vectors: int
+    lanes: int
+    dtype: str
+
+    @property
+    def name(self) -> str:
+        """Name of the emitted function."""
+        return f"tile_{self.dtype}_{self.rows}x{self.vectors}x{self.lanes}"
+
+    @property
+    def columns(self) -> int:
+        """Channels of one tile."""
+        return self.vectors * self.lanes
+
+
+def tile_meaning(  # noqa: PLR0913 - the emitted function's own arguments
+    sums: npt.NDArray[np.floating],
+    data: npt.NDArray[np.floating],
+    weights: npt.NDArray[np.floating],
+    places: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.int64],
+    segments: npt.NDArray[np.int64],
+    depth: int,
+) -> None:
+    """Compute in NumPy what the code from :func:`emit_tile` computes.
+
+    ``sums[places[r] + v] = sum of data[segments[s] + rows[r] + k] * weights[s, k, v]``
+    """
+    runs = data[segments[:, None, None] + rows[:, None] + np.arange(depth)]
+    columns = weights.size // (len(segments) * depth) if depth and len(segments) else 0
+    panel = weights.reshape(len(segments), depth, columns)
+    sums[places[:, None] + np.arange(columns)] = np.einsum("srk,skv->rv", runs, panel)
+
+
+def emit_tile(module: ir.Module, tile: Tile) -> ir.Function:
+    """Emit ``tile(sums, data, weights, places, rows, segments, count, depth)``.
+
+    Its meaning is :func:`tile_meaning`.  It keeps ``rows * vectors`` sums live across both
+    loops and reads each weight vector once, so ``rows`` pays for weight loads and
+    ``vectors`` for data loads.
+    """
+    scalar = FLOATS[tile.dtype]
+    vector = ir.VectorType(scalar, tile.lanes)
+    pointer, table = scalar.as_pointer(), I64.as_pointer()
+    made, b = function(
+        module, tile.name, [pointer, pointer, pointer, table, table, table, I64, I64]
+    )
+    sums, data, weights, places, rows, segments, count, depth = made.args
+    for argument in made.args[:6]:
+        argument.add_attribute("noalias")
+    offsets = [load(b, rows, r) for r in range(tile.rows)]
+    start = [weights, *[zeros(vector)] * (tile.rows * tile.vectors)]
+    whole = b.and_(depth, number(-UNROLL))
+
+    with counted(b, count, start) as segment:
+        origin = place(b, data, load(b, segments, segment.index))
+        points = [place(b, origin, offset) for offset in offsets]
+        with counted(b, whole, segment.carried, step=UNROLL) as main:
+            for step in range(UNROLL):
+                main.carried[1:] = _multiply(b, tile, points, main, step)
+            main.carried[0] = place(b, main.carried[0], UNROLL * tile.columns)
+        with counted(b, depth, main.carried, first=whole) as rest:
+            rest.carried[1:] = _multiply(b, tile, points, rest, 0)
+            rest.carried[0] = place(b, rest.carried[0], tile.columns)
+        segment.carried = rest.carried
+
+    totals = segment.carried[1:]
+    for r in range(tile.rows):
+        target = place(b, sums, load(b, places, r))
+        for v in range(tile.vectors):
+            store(b, totals[r * tile.vectors + v], target, v * tile.lanes)
+    b.ret_void()
+    return made
+
+
+def _multiply(  # noqa: PLR0913 - what one step of the innermost loop reads
+    b: ir.IRBuilder,
+    tile: Tile,
+    points: list[ir.Value],
+    turn: Turn,
+    step: int,
+    of_line: int | None = None,
+) -> list[ir.Value]:
+    """Add one element of every row, times one line of vectors."""
+    line, *totals = turn.carried
+    vector = totals[0].type
+    start = (step if of_line is None else of_line) * tile.columns
+    weights = [load(b, line, start + v * tile.lanes, vector) for v in range(tile.vectors)]
+    for r, point in enumerate(points):
+        datum = load(b, place(b, point, turn.index), step)
+        row = splat(b, datum, tile.lanes)
+        for v in range(tile.vectors):
+            k = r * tile.vectors + v
+            totals[k] = fma(b, row, weights[v], totals[k])
+    return totals
+
+
+def correlate_tile_meaning(  # noqa: PLR0913 - the emitted function's own arguments
+    sums: npt.NDArray[np.floating],
+    data: npt.NDArray[np.floating],
+    other: npt.NDArray[np.floating],
+    rows: npt.NDArray[np.int64],
+    segments: npt.NDArray[np.int64],
+    other_segments: npt.NDArray[np.int64],
+    depth: int,
+    step: int,
+) -> None:
+    """Compute in NumPy what the code from :func:`emit_correlate_tile` computes.
+
+    ``sums[r, v] += sum of data[segments[s] + rows[r] + k] *
+    other[other_segments[s] + k * step + v]``
+    """
+    columns = sums.size // len(rows)
+    points = np.arange(depth)
+    left = data[segments[:, None, None] + rows[:, None] + points]
+    right = other[(other_segments[:, None] + points * step)[..., None] + np.arange(columns)]
+    sums += np.einsum("srk,skv->rv", left, right).reshape(sums.shape)
+
+
+def emit_correlate_tile(module: ir.Module, tile: Tile) -> ir.Function:
+    """Emit ``tile(sums, data, other, rows, segments, other_segments, count, depth, step)``.
+
+    Its meaning is :func:`correlate_tile_meaning`.  Both sides are data here: the depth runs
+    along points, and the vectors along the other side's channels.
+    """
+    scalar = FLOATS[tile.dtype]
+    vector = ir.VectorType(scalar, tile.lanes)
+    pointer, table = scalar.as_pointer(), I64.as_pointer()
+    made, b = function(
+        module,
+        f"correlate_{tile.name}",
+        [pointer, pointer, pointer, table, table, table, *[I64] * 3],
+    )
+    sums, data, other, rows, segments, other_segments, count, depth, step = made.args
+    for argument in made.args[:6]:
+        argument.add_attribute("noalias")
+    offsets = [load(b, rows, r) for r in range(tile.rows)]
+    start = [load(b, sums, k * tile.lanes, vector) for k in range(tile.rows * tile.vectors)]
+    whole = b.and_(depth, number(-UNROLL))
+
+    with counted(b, count, start) as segment:
+        origin = place(b, data, load(b, segments, segment.index))
+        points = [place(b, origin, offset) for offset in offsets]
+        line = place(b, other, load(b, other_segments, segment.index))
+        with counted(b, whole, [line, *segment.carried], step=UNROLL) as main:
+            for unrolled in range(UNROLL):
+                main.carried[1:] = _multiply(b, tile, points, main, unrolled, of_line=0)
+                main.carried[0] = place(b, main.carried[0], step)
+        with counted(b, depth, main.carried, first=whole) as rest:
+            rest.carried[1:] = _multiply(b, tile, points, rest, 0)
+            rest.carried[0] = place(b, rest.carried[0], step)
+        segment.carried = rest.carried[1:]
+
+    for k, total in enumerate(segment.carried):
+        store(b, total, sums, k * tile.lanes)
+    b.ret_void()
+    return made

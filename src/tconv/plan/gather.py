@@ -1,0 +1,351 @@
+"""The algorithm for FINE and COARSE: phases of dense gathers over packed blocks.
+
+On one axis a point ``q`` of a phase writes ``step_out * q + shift_out + phase`` and reads
+``step_in * q + offset`` for each tap of the phase.  For COARSE there is one phase, the
+points are the coarse ones and step_in is the stride.  For FINE the fine points with one
+value of ``(point + pad_begin) % stride`` are a phase, and step_out is the stride.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from tconv.plan.machine import Machine
+from tconv.problem import Axis, Operand, Problem
+
+SCALARS = (
+    "source", "target", "weights", "bias",  # addresses, filled in by each call
+    "source_n", "source_g", "source_c", "source_x",  # element steps, by each call
+    "target_n", "target_g", "target_c", "target_x",
+    "outer",  # spatial axes but the last
+    "groups", "chunks", "panels", "panels_a_chunk", "wide_panels",
+    "depth", "columns",  # channels of a group: read, written
+    "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
+    "block", "begin", "end", "blocks", "phases", "span",
+    "outer_phases", "group_weights", "points", "sums_pitch", "most_phases",
+    "scratch_sums", "scratch_rows", "scratch_places", "scratch_counts",
+)  # fmt: skip
+"""The numbers of a gather's record, in order."""
+
+ARRAYS = (
+    "source_steps", "target_steps",  # one for each outer axis, filled in by each call
+    # one for each outer axis
+    "sizes_in", "steps_in", "steps_out", "lows_in", "shifts_out", "outer_block",
+    "begins", "ends", "outer_blocks", "axis_phases", "spans", "pitches",
+    # one for each outer axis and phase of it, and one for each phase of the last axis
+    "phase_low", "phase_high", "last_low", "last_high",
+    # one for each phase of all outer axes together
+    "phase_weights", "panel_weights",
+    # one for each phase of all axes together
+    "rows_before", "segment_start", "segment_count", "segment_depth",
+    "segments",
+)  # fmt: skip
+"""The arrays of a gather's record; a number tells where in the record each begins."""
+
+FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
+
+
+@dataclass(frozen=True, slots=True)
+class AxisPhases:
+    """One axis as a gather sees it."""
+
+    size_in: int
+    size_out: int
+    step_in: int
+    step_out: int
+    shift_out: int
+    ranges: tuple[tuple[int, int], ...]  # points of each phase: from, to
+    taps: tuple[tuple[int, ...], ...]  # of each phase, by rising offset
+    offsets: tuple[tuple[int, ...], ...]  # what each of those taps adds to the place read
+
+    @property
+    def low(self) -> int:
+        """The smallest offset of any tap."""
+        return min((offset for phase in self.offsets for offset in phase), default=0)
+
+    @property
+    def span(self) -> int:
+        """How many neighbours one point reads among."""
+        high = max((offset for phase in self.offsets for offset in phase), default=0)
+        return high - self.low + 1
+
+    @property
+    def begin(self) -> int:
+        """The first point of any phase."""
+        return min(low for low, _ in self.ranges)
+
+    @property
+    def end(self) -> int:
+        """The point behind the last of any phase."""
+        return max(high for _, high in self.ranges)
+
+
+def axis_phases(axis: Axis, wanted: Operand) -> AxisPhases:
+    """Split one axis into phases.
+
+    >>> axis = Axis(fine_size=8, coarse_size=4, taps=4, stride=2, dilation=1, pad_begin=1)
+    >>> split = axis_phases(axis, Operand.FINE)
+    >>> split.taps, split.offsets
+    (((2, 0), (3, 1)), ((-1, 0), (-1, 0)))
+    """
+    if wanted is Operand.COARSE:
+        taps = tuple(range(axis.taps))
+        offsets = tuple(axis.dilation * tap - axis.pad_begin for tap in taps)
+        return AxisPhases(
+            axis.fine_size, axis.coarse_size, axis.stride, 1, 0,
+            ((0, axis.coarse_size),), (taps,), (offsets,),
+        )  # fmt: skip
+    ranges, tap_lists, offset_lists = [], [], []
+    for phase in range(axis.stride):
+        low = -((phase - axis.pad_begin) // axis.stride)
+        high = (axis.fine_size - 1 + axis.pad_begin - phase) // axis.stride + 1
+        mine = [tap for tap in range(axis.taps) if (axis.dilation * tap - phase) % axis.stride == 0]
+        mine.sort(reverse=True)
+        ranges.append((low, max(low, high)))
+        tap_lists.append(tuple(mine))
+        offset_lists.append(tuple((phase - axis.dilation * tap) // axis.stride for tap in mine))
+    return AxisPhases(
+        axis.coarse_size, axis.fine_size, 1, axis.stride, -axis.pad_begin,
+        tuple(ranges), tuple(tap_lists), tuple(offset_lists),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class WeightRun:
+    """Taps packed one after the other: for one phase, in every panel."""
+
+    start: int  # element of the first panel
+    panel_step: int  # elements from one panel to the next
+    first_row: int  # rows of other phases before it in the panel
+    taps: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """All that a compiled gather needs to know, but addresses."""
+
+    lanes: int
+    vectors: int
+    record: tuple[int, ...]  # scalars, then where arrays begin, then the arrays
+    runs: tuple[WeightRun, ...]
+    group_weights: int  # elements of packed weights of one group
+    panels: int
+    block: tuple[int, ...]
+    items: int
+    scratch: int  # elements for one worker
+
+
+def plan_gather(problem: Problem, machine: Machine) -> Gather:
+    """Lay out blocks, phases, panels and tables for FINE or COARSE."""
+    lanes, vectors = machine.lanes(problem.dtype), 2
+    columns = lanes * vectors
+    axes = [axis_phases(axis, problem.wanted) for axis in problem.axes]
+    depth, wanted = problem.coarse_channels, problem.fine_channels
+    if problem.wanted is Operand.COARSE:
+        depth, wanted = wanted, depth
+    item = machine.vector_bytes // lanes
+    block = choose_block(axes, depth * item, columns * item, machine)
+    blocks = [-(-(axis.end - axis.begin) // size) for axis, size in zip(axes, block, strict=True)]
+    panels = -(-wanted // columns)
+    narrow = 0 < wanted % columns <= lanes
+    boxes = problem.batch * problem.groups * math.prod(blocks)
+    a_chunk = -(-panels // choose_chunks(problem, boxes, panels))
+    chunks = -(-panels // a_chunk)
+    extents = [
+        axis.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
+    ]
+    pitches = [depth * math.prod(extents[place + 1 :]) for place in range(len(axes))]
+    arrays, runs, group_weights = _phase_tables(axes, pitches, depth, columns, panels)
+    last, points = axes[-1], math.prod(block)
+    sums_pitch = last.step_out * block[-1]
+    scratch = Scratch(item)
+    region = scratch.take(depth * math.prod(extents))
+    numbers = {
+        "outer": len(axes) - 1,
+        "groups": problem.groups,
+        "chunks": chunks,
+        "panels": panels,
+        "panels_a_chunk": a_chunk,
+        "wide_panels": panels - narrow,
+        "depth": depth,
+        "columns": wanted,
+        "size_in": last.size_in,
+        "size_out": last.size_out,
+        "step_in": last.step_in,
+        "step_out": last.step_out,
+        "low_in": last.low,
+        "shift_out": last.shift_out,
+        "block": block[-1],
+        "begin": last.begin,
+        "end": last.end,
+        "blocks": blocks[-1],
+        "phases": len(last.ranges),
+        "span": last.span,
+        "outer_phases": math.prod(len(axis.ranges) for axis in axes[:-1]),
+        "group_weights": group_weights,
+        "points": points,
+        "sums_pitch": sums_pitch,
+        "most_phases": max(len(axis.ranges) for axis in axes),
+        "scratch_sums": scratch.take(math.prod(block[:-1]) * sums_pitch * columns),
+        "scratch_rows": scratch.take_table(points * len(last.ranges)),
+        "scratch_places": scratch.take_table(points * len(last.ranges)),
+        "scratch_counts": scratch.take_table(len(last.ranges)),
+    }
+    assert region == 0  # noqa: S101 - kernels find the region where scratch begins
+    arrays |= _outer_tables(axes, block, blocks, pitches)
+    return Gather(
+        lanes=lanes,
+        vectors=vectors,
+        record=make_record(SCALARS, ARRAYS, numbers, arrays),
+        runs=tuple(runs),
+        group_weights=group_weights,
+        panels=panels,
+        block=tuple(block),
+        items=boxes * chunks,
+        scratch=scratch.size,
+    )
+
+
+def choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine) -> list[int]:
+    """Return how many points of each axis one work item takes.
+
+    What they read (``point`` bytes each) should stay in a third of the second-level cache,
+    and the ``sums`` bytes of one panel in one and a half times the first-level one.
+    """
+    sizes = [axis.end - axis.begin for axis in axes]
+    block = list(sizes)
+
+    def too_large() -> bool:
+        extents = [a.step_in * (b - 1) + a.span for a, b in zip(axes, block, strict=True)]
+        read = point * math.prod(extents)
+        return read > machine.l2 // 3 or sums * axes[-1].step_out * math.prod(block) > (
+            3 * machine.l1 // 2
+        )
+
+    while max(block) > 1 and too_large():
+        # Halve what is longest, the last axis only when it is twice as long as any other:
+        # its neighbours are neighbours in memory too.
+        place = max(
+            range(len(block)), key=lambda d: (block[d] * (2 if d < len(block) - 1 else 1), -d)
+        )
+        count = -(-sizes[place] // block[place]) + 1
+        block[place] = min(-(-sizes[place] // count), block[place] - 1)
+    return block
+
+
+def choose_chunks(problem: Problem, boxes: int, panels: int) -> int:
+    """Return into how many work items the panels of one block are split.
+
+    Few blocks leave workers idle; but every chunk packs the block again, and a work item
+    should be worth some ten microseconds.
+    """
+    chunks = 1
+    while boxes * chunks < 8 and chunks < panels and problem.flops() > 4_000_000 * boxes * chunks:
+        chunks += 1
+    return chunks
+
+
+def make_record(
+    scalars: Sequence[str],
+    names: Sequence[str],
+    numbers: Mapping[str, int],
+    arrays: Mapping[str, list[int]],
+) -> tuple[int, ...]:
+    """Lay numbers and arrays out as kernels read them."""
+    head = [numbers.get(name, 0) for name in scalars]
+    tail: list[int] = []
+    begin = len(scalars) + len(names)
+    for name in names:
+        head.append(begin + len(tail))
+        tail += arrays[name]
+    return (*head, *tail)
+
+
+class Scratch:
+    """Counts elements of scratch, each part on a cache line of its own."""
+
+    def __init__(self, item: int) -> None:
+        self.item, self.size = item, 0
+
+    def take(self, elements: int) -> int:
+        """Set elements aside; return where they begin."""
+        start = self.size
+        line = 64 // self.item
+        self.size += -(-elements // line) * line
+        return start
+
+    def take_table(self, entries: int) -> int:
+        """Set 64-bit entries aside; return where they begin, in elements."""
+        return self.take(entries * 8 // self.item)
+
+
+def _phase_tables(
+    axes: list[AxisPhases], pitches: list[int], depth: int, columns: int, panels: int
+) -> tuple[dict[str, list[int]], list[WeightRun], int]:
+    """Return the segments that each phase reads, and where its weights lie."""
+    *outer, last = axes
+    arrays: dict[str, list[int]] = {name: [] for name in ARRAYS}
+    runs: list[WeightRun] = []
+    start = 0
+    for phase in product(*(range(len(axis.ranges)) for axis in outer)):
+        rows = 0
+        met = [
+            list(zip(axis.taps[p], axis.offsets[p], strict=True))
+            for axis, p in zip(outer, phase, strict=True)
+        ]
+        for x in range(len(last.ranges)):
+            offsets = last.offsets[x]
+            # Taps whose points are neighbours read one long run of channels.
+            merged = len(offsets) > 0 and offsets[-1] - offsets[0] == len(offsets) - 1
+            begins = offsets[:1] if merged else offsets
+            arrays["rows_before"].append(rows)
+            arrays["segment_start"].append(len(arrays["segments"]))
+            taps = []
+            for combination in product(*met):
+                base = sum(
+                    (offset - axis.low) * pitch
+                    for (_, offset), axis, pitch in zip(combination, outer, pitches, strict=False)
+                )
+                arrays["segments"] += [base + (o - last.low) * depth for o in begins]
+                taps += [(*(tap for tap, _ in combination), tap) for tap in last.taps[x]]
+            arrays["segment_count"].append(len(arrays["segments"]) - arrays["segment_start"][-1])
+            arrays["segment_depth"].append(depth * (len(offsets) if merged else 1))
+            runs.append(WeightRun(start, 0, rows, tuple(taps)))
+            rows += len(taps) * depth
+        arrays["phase_weights"].append(start)
+        arrays["panel_weights"].append(rows * columns)
+        for place in range(len(runs) - len(last.ranges), len(runs)):
+            run = runs[place]
+            runs[place] = WeightRun(run.start, rows * columns, run.first_row, run.taps)
+        start += rows * columns * panels
+    return arrays, [run for run in runs if run.taps], start
+
+
+def _outer_tables(
+    axes: list[AxisPhases], block: list[int], blocks: list[int], pitches: list[int]
+) -> dict[str, list[int]]:
+    """Return the arrays with one number for each outer axis, and those for its phases."""
+    *outer, last = axes
+    most = max(len(axis.ranges) for axis in axes)
+    padded = [list(axis.ranges) + [(0, 0)] * (most - len(axis.ranges)) for axis in outer]
+    return {
+        "source_steps": [0] * len(outer),
+        "target_steps": [0] * len(outer),
+        "sizes_in": [axis.size_in for axis in outer],
+        "steps_in": [axis.step_in for axis in outer],
+        "steps_out": [axis.step_out for axis in outer],
+        "lows_in": [axis.low for axis in outer],
+        "shifts_out": [axis.shift_out for axis in outer],
+        "outer_block": block[:-1],
+        "begins": [axis.begin for axis in outer],
+        "ends": [axis.end for axis in outer],
+        "outer_blocks": blocks[:-1],
+        "axis_phases": [len(axis.ranges) for axis in outer],
+        "spans": [axis.span for axis in outer],
+        "pitches": pitches[:-1],
+        "phase_low": [low for ranges in padded for low, _ in ranges],
+        "phase_high": [high for ranges in padded for _, high in ranges],
+        "last_low": [low for low, _ in last.ranges],
+        "last_high": [high for _, high in last.ranges],
+    }

@@ -1,0 +1,67 @@
+"""The numbers of a CPU that plans and kernels depend on."""
+
+from dataclasses import dataclass
+
+from tconv.problem.dtypes import accumulator
+
+KIB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A CPU as a planner sees it: vectors, registers and bytes of cache.
+
+    ``cpu`` and ``features`` are LLVM's words for it; the caches are those of one core, and
+    the last one is what all cores share.
+
+    >>> AVX2.lanes("float32"), AVX512.lanes("float64"), NEON.lanes("float32")
+    (8, 8, 4)
+    >>> print(AVX2)
+    znver3: 16 registers of 32 bytes, caches 32 KiB, 512 KiB, 32768 KiB
+    """
+
+    cpu: str
+    features: str
+    vector_bytes: int
+    registers: int
+    l1: int
+    l2: int
+    l3: int
+
+    def lanes(self, dtype: str) -> int:
+        """Return how many sums of a type one vector register holds.
+
+        float16 and bfloat16 are summed in float32, so they count like it.
+
+        >>> AVX2.lanes("bfloat16")
+        8
+        """
+        return self.vector_bytes // accumulator(dtype).itemsize
+
+    def has(self, feature: str) -> bool:
+        """Tell whether a feature is named as present.
+
+        >>> AVX2.has("fma"), AVX2.has("avx512f")
+        (True, False)
+        """
+        return f"+{feature}" in self.features.split(",")
+
+    @property
+    def architecture(self) -> str:
+        """Return the first word of LLVM's triples for this CPU."""
+        return "aarch64" if self.has("neon") else "x86_64"
+
+    def __str__(self) -> str:
+        """Return one line for people."""
+        caches = ", ".join(f"{size // KIB} KiB" for size in (self.l1, self.l2, self.l3))
+        return (
+            f"{self.cpu}: {self.registers} registers of {self.vector_bytes} bytes, caches {caches}"
+        )
+
+
+SSE2 = Machine("x86-64", "+sse2", 16, 16, 32 * KIB, 256 * KIB, 8192 * KIB)
+AVX2 = Machine("znver3", "+avx2,+f16c,+fma", 32, 16, 32 * KIB, 512 * KIB, 32768 * KIB)
+AVX512 = Machine(
+    "sapphirerapids", "+avx512f,+avx512vl,+f16c,+fma", 64, 32, 48 * KIB, 2048 * KIB, 32768 * KIB
+)
+NEON = Machine("neoverse-n1", "+neon", 16, 32, 64 * KIB, 1024 * KIB, 32768 * KIB)

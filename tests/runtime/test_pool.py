@@ -1,0 +1,264 @@
+"""The thread pool runs every item once, whoever calls it and however it waits."""
+
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from runtime.pool_kernels import BarePool, Tally, kernel
+
+import tconv
+from tconv.codegen.pool import CAPACITY, Host
+from tconv.runtime import pool
+
+WAYS = {
+    "spinning and sleeping": (Host(), Host().patience),
+    "sleeping at once": (Host(), 0),
+    "hardly spinning": (Host(), 300),
+    "napping": (Host(system="elsewhere"), 300),
+    "counting turns": (Host(system="elsewhere", cpu="unknown"), 3_000),
+}
+
+
+@pytest.fixture(autouse=True)
+def _restored_thread_count() -> Iterator[None]:
+    count = tconv.get_num_threads()
+    yield
+    tconv.set_num_threads(count)
+
+
+def workers() -> list[threading.Thread]:
+    """Return the parked workers of the package's pool."""
+    return [thread for thread in threading.enumerate() if thread.name.startswith("tconv worker")]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 4, 7, 16])
+@pytest.mark.parametrize("items", [0, 1, 2, 3, 4, 5, 17, 1000])
+def test_every_item_runs_exactly_once(items: int, threads: int) -> None:
+    """Fewer, as many and more items than threads; and no items at all."""
+    tally = Tally(items, threads)
+    for _ in range(30):
+        tally.run()
+
+    tally.check()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_of_waiting_runs_every_item_once(way: str) -> None:
+    """What a platform lacks only costs time, and an offer may come at any moment of a wait."""
+    host, patience = WAYS[way]
+    with BarePool(host, patience, workers=3) as bare:
+        for items in (2, 3, 5, 64):
+            tally = Tally(items, threads=4)
+            for call in range(150):
+                bare.run(tally)
+                if call % 30 == 0:
+                    time.sleep(0.001)  # long enough for all to fall asleep
+
+            tally.check()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_caller_waits_for_the_last_item_of_a_worker(way: str) -> None:
+    """A run returns after its longest item, also when the caller must sleep until then."""
+    host, patience = WAYS[way]
+    with BarePool(host, patience, workers=2) as bare:
+        tally = Tally(items=6, threads=3)
+        for _ in range(5):
+            bare.run(tally, "nap")
+            tally.check()
+
+
+def test_a_waiting_caller_does_not_burn_the_processor() -> None:
+    """The caller sleeps while a worker's last item takes its time."""
+    with BarePool(Host(), Host().patience, workers=1) as bare:
+        tally = Tally(items=2, threads=2)
+        start = time.process_time()
+        for _ in range(20):
+            bare.run(tally, "nap")
+        spent = time.process_time() - start
+
+    assert spent < 0.1, f"{spent:.3f} s of processor time in 0.2 s of sleep"
+
+
+def test_absent_workers_are_not_waited_for() -> None:
+    """An offer that nobody answers is taken back: the caller does everything."""
+    with BarePool(Host(), Host().patience, workers=0) as bare:
+        tally = Tally(items=9, threads=4)
+        for _ in range(100):
+            bare.run(tally)
+
+    tally.check()
+    assert tally.scratch[0, 0] == 900
+
+
+def test_a_second_thread_in_a_slot_goes_home() -> None:
+    """Two workers of one number would share scratch."""
+    with BarePool(Host(), Host().patience, workers=1) as bare:
+        tally = Tally(items=2, threads=2)
+        tally.record[1] = 2
+        bare.run(tally, "meet")  # now the worker is surely there
+        second = threading.Thread(target=bare.work, args=(bare.address, 1))
+        second.start()
+        second.join(10)
+
+        assert not second.is_alive()
+
+
+def test_a_busy_pool_lets_a_second_caller_work_alone() -> None:
+    """While one caller is inside, another finishes first, and only with its own scratch."""
+    with BarePool(Host(), Host().patience, workers=1) as bare:
+        held = Tally(items=2, threads=2)
+        held.record[1] = 3  # two threads come, and stay until the test is the third
+        holder = threading.Thread(target=bare.run, args=(held, "meet"))
+        holder.start()
+        while held.record[0] < 2:
+            time.sleep(0.001)
+        tally = Tally(items=50, threads=2)
+        bare.run(tally)
+        held.record[0] = 3
+        holder.join(10)
+
+    tally.check()
+    assert tally.scratch[0, 0] == 50
+
+
+def test_eight_callers_at_once_get_what_they_asked_for() -> None:
+    """Thousands of calls from eight Python threads, all with workers to share."""
+    tallies = [Tally(items, threads=2 + items % 2) for items in range(2, 10)]
+
+    def call(tally: Tally) -> None:
+        for _ in range(1500):
+            tally.run()
+
+    callers = [threading.Thread(target=call, args=(tally,), daemon=True) for tally in tallies]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(60)
+
+    assert not any(caller.is_alive() for caller in callers)
+    for tally in tallies:
+        tally.check()
+
+
+def test_workers_come_when_needed_and_go_when_not_wanted() -> None:
+    """The number of workers follows 1 -> 2 -> 4 -> 1, and each number computes."""
+    tconv.set_num_threads(1)
+    counts = []
+    for threads in (1, 2, 4, 1, 3):
+        tconv.set_num_threads(threads)
+        tally = Tally(items=100, threads=threads)
+        tally.run()
+        tally.check()
+        counts.append(len(workers()))
+
+    assert counts == [0, 1, 3, 0, 2]
+
+
+def test_a_call_that_wants_fewer_threads_keeps_the_workers() -> None:
+    """A small step between two large ones must not stop and start threads."""
+    tconv.set_num_threads(4)
+    Tally(items=8, threads=4).run()
+    before = workers()
+    small = Tally(items=8, threads=2)
+    small.run()
+
+    small.check()
+    assert workers() == before
+
+
+def test_threads_may_come_and_go_while_others_call() -> None:
+    """Changing the number between calls of another thread loses and doubles nothing."""
+    tally = Tally(items=5, threads=4)
+    done = threading.Event()
+
+    def call() -> None:
+        while not done.is_set():
+            tally.run()
+
+    caller = threading.Thread(target=call, daemon=True)
+    caller.start()
+    for round_ in range(60):
+        tconv.set_num_threads((1, 4, 2)[round_ % 3])
+    done.set()
+    caller.join(30)
+
+    assert not caller.is_alive()
+    tally.check()
+
+
+def test_more_threads_than_there_is_room_for_still_compute() -> None:
+    """The pool has a fixed size; the rest of the threads are simply not there."""
+    with BarePool(Host(), 0, workers=2) as bare:
+        tally = Tally(items=2 * CAPACITY, threads=2 * CAPACITY)
+        bare.run(tally)
+
+    tally.check()
+
+
+def test_idle_workers_burn_no_processor_time() -> None:
+    """After some microseconds of spinning a worker sleeps until it is called."""
+    Tally(items=8, threads=4).run()
+    time.sleep(0.01)
+    start = time.process_time()
+    time.sleep(0.5)
+    spent = time.process_time() - start
+
+    assert len(workers()) >= 3
+    assert spent < 0.005, f"{1e3 * spent:.1f} ms in 0.5 s"
+
+
+def test_handing_over_is_quick(capsys: pytest.CaptureFixture[str]) -> None:
+    """Bounds are generous: the machine may be busy.  The printed medians are the news."""
+    tally = Tally(items=2, threads=2)
+    tally.record[1] = 2
+    tally.run("meet")
+
+    def measured(name: str, rest: float) -> list[float]:
+        times = []
+        for _ in range(300):
+            time.sleep(rest)
+            tally.record[0] = 0
+            arguments = kernel(name), *tally.arguments
+            start = time.perf_counter()
+            pool.run(*arguments)
+            times.append(1e6 * (time.perf_counter() - start))
+        return times
+
+    runs = measured("nothing", 0), measured("meet", 0), measured("meet", 0.0005)
+    empty, awake, asleep = map(statistics.median, runs)
+    with capsys.disabled():
+        print(  # noqa: T201 - a measurement is for reading
+            f"\n[pool] empty run {empty:.1f} us, both threads met after {awake:.1f} us "
+            f"(spinning), {asleep:.1f} us (asleep)"
+        )
+
+    assert empty < 200
+    # On a busy machine a worker may have to wait for its turn, but not every time.
+    assert min(runs[1]) < 5_000
+    assert min(runs[2]) < 10_000
+
+
+def test_the_check_notices_a_forgotten_item() -> None:
+    """A kernel that skips item 3 is caught."""
+    tally = Tally(items=6, threads=2)
+    tally.run("skip")
+
+    with pytest.raises(AssertionError):
+        tally.check()
+
+
+@pytest.mark.parametrize(
+    ("row", "word"), [(1, 2), (3, 0)], ids=["two in one scratch", "a worker too many"]
+)
+def test_the_check_notices_wrong_scratch(row: int, word: int) -> None:
+    """A collision and a stray worker are caught."""
+    tally = Tally(items=6, threads=3)
+    tally.run()
+    tally.check()
+    tally.scratch[row, word] += 1
+
+    with pytest.raises(AssertionError):
+        tally.check()
