@@ -50,6 +50,11 @@ def take_array(title: str, name: str, value: object) -> Array:
     return array
 
 
+def address(array: Array) -> int:
+    """Return where an array begins."""
+    return int(array.__array_interface__["data"][0])
+
+
 def common_dtype(title: str, named: Sequence[tuple[str, Array]]) -> np.dtype[Any]:
     """Return the element type that all inputs share, or refuse a mixture."""
     (first, array), *others = named

@@ -1,19 +1,30 @@
 """Operators that run on arrays: call, bind and plan."""
 
+import math
 from typing import Any
 
 import numpy as np
 
 from tconv import engine
-from tconv.arrays import Array, check_memory, check_out, common_dtype, take_array, too_large
+from tconv.arrays import (
+    Array,
+    address,
+    check_memory,
+    check_out,
+    common_dtype,
+    take_array,
+    too_large,
+)
 from tconv.dialects.operator import BIAS, Operator, ShapeLike
 from tconv.dialects.shapes import parse_dtype
 from tconv.errors import ProblemError
 from tconv.plan import Plan
-from tconv.problem import Operand, Problem
+from tconv.problem import Operand, Problem, numpy_dtype
 
 Result = np.ndarray[Any, np.dtype[Any]]
 Packed = dict[object, object]
+
+MOST_QUICK = 256  # shapes that a bound operator remembers
 
 
 class Runnable(Operator):
@@ -72,10 +83,18 @@ class Bound:
                 )
             self._bias = np.array(take_array(title, op.third, bias))
         self._packed: Packed = {}
+        self._quick: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[Quick, Any]] = {}
+        self._dtype = self._second.dtype
         self._check()
 
     def __call__(self, first: object, third: object = None, *, out: Result | None = None) -> Result:
         """Compute the result for one input; ``third`` is an optional output_shape."""
+        if third is None and type(first) is np.ndarray and first.dtype is self._dtype:
+            found = self._quick.get((first.shape, first.strides))
+            if found is not None:
+                result = found[0](first, found[1], out)
+                if result is not None:
+                    return result
         op = self._op
         if self._bias is not None:
             if third is not None:
@@ -88,7 +107,12 @@ class Bound:
                 )
             third = self._bias
         array = take_array(op.title(), op.inputs[0], first)
-        return _compute(op, array, self._second, third, out, packed=self._packed)
+        result = _compute(op, array, self._second, third, out, packed=self._packed)
+        if array is first and third is None and len(self._quick) < MOST_QUICK:
+            quick = Quick.make(op, array, self._second)
+            if quick is not None:
+                self._quick[array.shape, array.strides] = quick, quick.packed(self._packed)
+        return result
 
     def __repr__(self) -> str:
         """Print the operator and the shape that is bound."""
@@ -108,6 +132,58 @@ class Bound:
         if op.third is not None and op.third not in BIAS:
             third = (None,) * spatial
         op.resolve((None,) * (spatial + 2), second.shape, third, dtype=dtype)
+
+
+class Quick:
+    """A call that was checked once: for arrays of the same shapes, what is left is addresses."""
+
+    def __init__(self, run: engine.Executable, launch: Any) -> None:  # noqa: ANN401 - known only with a compiler
+        problem = run.problem
+        self._launch, self._run = launch, run
+        self._shape = problem.shape(problem.wanted)
+        self._dtype = numpy_dtype(problem.dtype)
+        self._strides = np.empty(self._shape, self._dtype).strides
+        self._item = self._dtype.itemsize
+        self._no_bias = address(run.no_bias)
+        self._bytes = self._item * math.prod(self._shape)
+
+    @staticmethod
+    def make(op: Operator, first: Array, second: Array) -> "Quick | None":
+        """Return the quick way, where kernels take the arrays as they are."""
+        resolved = op.resolve(first.shape, second.shape, None, dtype=first.dtype)
+        if resolved.problem is None or resolved.other_pads is not None:
+            return None  # a warning must be given every time
+        run = engine.executable(resolved.problem)
+        strides = np.empty(run.problem.shape(op.wanted), first.dtype).strides
+        whole = all(stride % first.itemsize == 0 for stride in first.strides)
+        launch = run.launch(first.strides, strides) if whole else None
+        return None if launch is None else Quick(run, launch)
+
+    def pack(self, weights: Array) -> Any:  # noqa: ANN401 - known only with a compiler
+        """Return the weights as kernels read them."""
+        return self._run.pack(weights)
+
+    def packed(self, known: Packed) -> Any:  # noqa: ANN401 - as above
+        """Return the weights that the call before this one packed."""
+        return known[self._run.packing]
+
+    def __call__(self, first: Array, weights: Any, out: Result | None) -> Result | None:  # noqa: ANN401 - as above
+        """Compute; None when the arrays need a closer look."""
+        source = first.__array_interface__["data"][0]
+        if out is None:
+            out = np.empty(self._shape, self._dtype)
+            target = out.__array_interface__["data"][0]
+        else:
+            if type(out) is not np.ndarray or out.shape != self._shape:
+                return None
+            target, read_only = out.__array_interface__["data"]
+            same = out.strides == self._strides and out.dtype is self._dtype
+            if read_only or not same or target % self._item or np.may_share_memory(first, out):
+                return None
+        if source % self._item or not weights.finite:
+            return None
+        self._launch(source, target, weights.address, self._no_bias)
+        return out
 
 
 def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remembers

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tconv.errors import UnsupportedError
-from tconv.plan import Correlate, Gather, Machine, Plan, choose_plan
+from tconv.plan import Machine, Plan, TapProducts, choose_plan
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 from tconv.runtime.taps import TapRunner
 from tconv.settings import settings
@@ -22,26 +22,47 @@ class Executable:
         self.plan, self.problem = plan, plan.problem
         self._taps = TapRunner(plan.problem)
         self._compiled: Any = None
-        if isinstance(plan.recipe, Gather | Correlate):
+        if not isinstance(plan.recipe, TapProducts):
             from tconv.runtime import compiled  # noqa: PLC0415 - needs a compiler, taps do not
 
-            runner = compiled.GatherRunner if isinstance(plan.recipe, Gather) else None
-            self._compiled = (runner or compiled.CorrelateRunner)(plan.problem, plan.recipe)  # type: ignore[arg-type]
+            self._compiled = compiled.runner(plan.problem, plan.recipe)
+
+    def launch(self, source: tuple[int, ...], target: tuple[int, ...]) -> Any | None:  # noqa: ANN401 - known only with a compiler
+        """Return a kernel that needs nothing but addresses, where there is one.
+
+        It takes those of the data, the result, :meth:`PackedWeights.panels` and
+        ``no_bias`` for arrays of the given strides.
+        """
+        if self._compiled is None or self.problem.wanted is Operand.WEIGHTS or self.problem.bias:
+            return None
+        return self._compiled.launch(source, target)
+
+    @property
+    def no_bias(self) -> Array:
+        """Zeros to add where there is no bias."""
+        zeros: Array = self._compiled.no_bias
+        return zeros
 
     @property
     def packing(self) -> object:
         """What the order of packed weights depends on: equal means interchangeable."""
         problem = self.problem
         recipe = self.plan.recipe
-        runs = recipe.runs if isinstance(recipe, Gather) else None
-        return problem.weights_layout, problem.groups, problem.dtype, runs
+        order = getattr(recipe, "runs", None) or getattr(recipe, "taps", None)
+        return problem.weights_layout, problem.groups, problem.dtype, type(recipe), order
 
     def pack(self, weights: Array) -> object:
         """Return weights in the order that kernels read them; a copy of their values."""
         runner = self._compiled or self._taps
         return runner.pack(weights)
 
-    def run(self, first: Array, second: object, bias: Array | None, out: Array | None) -> Array:
+    def run(
+        self,
+        first: Array,
+        second: Any,  # noqa: ANN401 - what the runner's own pack returned
+        bias: Array | None,
+        out: Array | None,
+    ) -> Array:
         """Compute from the given operands in the order COARSE, FINE, WEIGHTS.
 
         ``second`` is what :meth:`pack` returned when it is the weights, else an array.
@@ -56,11 +77,11 @@ class Executable:
         elif problem.wanted is Operand.WEIGHTS:
             if not self._compiled.run(first, second, result):
                 self._taps.run(first, second, bias, result)
-        elif second.finite:  # type: ignore[attr-defined]
+        elif second.finite:
             self._compiled.run(first, second, bias, result)
         else:
             # Zeros around the picture times an infinity would be NaN.
-            taps = self._taps.pack(second.source)  # type: ignore[attr-defined]
+            taps = self._taps.pack(second.source)
             self._taps.run(first, taps, bias, result)
         return result
 

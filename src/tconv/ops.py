@@ -1,14 +1,19 @@
 """NumPy functions with torch.nn.functional's arguments, and all their gradients."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from tconv.arrays import take_array
-from tconv.calls import Result, Runnable
+from tconv.calls import MOST_QUICK, Quick, Result, Runnable
 from tconv.dialects import functional as words
 from tconv.dialects.functional import Numbers
 
 Shape = Sequence[int]
+Arguments = tuple[tuple[str, Any], ...]
+
+_QUICK: dict[object, Quick] = {}
 
 
 class _Conv(words.Conv, Runnable): ...
@@ -50,8 +55,14 @@ def conv(  # noqa: PLR0913 - torch.nn.functional's arguments
     >>> conv(np.ones((1, 1, 4), "f4"), np.ones((1, 1, 3), "f4"))
     array([[[3., 3.]]], dtype=float32)
     """
-    op = _Conv(stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)
-    return _forward(op, input, weight, bias, out)
+    arguments = (
+        ("stride", stride),
+        ("padding", padding),
+        ("dilation", dilation),
+        ("groups", groups),
+        ("layout", layout),
+    )
+    return _forward(_Conv, arguments, (input, weight, bias), out)
 
 
 def conv_transpose(  # noqa: PLR0913 - torch.nn.functional's arguments
@@ -75,15 +86,11 @@ def conv_transpose(  # noqa: PLR0913 - torch.nn.functional's arguments
     >>> conv_transpose(np.ones((1, 1, 2), "f4"), np.ones((1, 1, 3), "f4"), stride=2)
     array([[[1., 1., 2., 1., 1.]]], dtype=float32)
     """
-    op = _ConvTranspose(
-        stride=stride,
-        padding=padding,
-        output_padding=output_padding,
-        groups=groups,
-        dilation=dilation,
-        layout=layout,
-    )
-    return _forward(op, input, weight, bias, out)
+    arguments = (
+        ("stride", stride), ("padding", padding), ("output_padding", output_padding),
+        ("groups", groups), ("dilation", dilation), ("layout", layout),
+    )  # fmt: skip
+    return _forward(_ConvTranspose, arguments, (input, weight, bias), out)
 
 
 def conv_grad_input(  # noqa: PLR0913 - torch.nn.grad's arguments
@@ -175,18 +182,47 @@ def conv_transpose_grad_weight(  # noqa: PLR0913 - torch.nn.grad's arguments
 
 
 def _forward(
-    op: Runnable, data: object, weight: object, bias: object, out: Result | None
+    kind: type[Runnable], arguments: Arguments, inputs: tuple[Any, Any, Any], out: Result | None
 ) -> Result:
+    """Run, by the short way if a call like this one was checked before."""
+    data, weight, bias = inputs
+    key = None
+    if type(data) is np.ndarray and type(weight) is np.ndarray and data.dtype is weight.dtype:
+        shapes = data.shape, data.strides, weight.shape, weight.strides, data.dtype.char
+        # True is 1 to a dictionary, but not to us.
+        if bias is None and all(map(_plain, arguments)):
+            key = kind, arguments, shapes
+            quick = _QUICK.get(key)
+            if quick is not None:
+                result = quick(data, quick.pack(weight), out)
+                if result is not None:
+                    return result
+    op = kind(**dict(arguments))
+    result = _checked(op, data, weight, bias, out)
+    if key is not None and data.ndim == weight.ndim and len(_QUICK) < MOST_QUICK:
+        quick = Quick.make(op, data, weight)
+        if quick is not None:
+            _QUICK[key] = quick
+    return result
+
+
+def _plain(argument: tuple[str, object]) -> bool:
+    value = argument[1]
+    kind = type(value)
+    return kind is int or kind is str or (kind is tuple and all(type(n) is int for n in value))  # type: ignore[attr-defined]
+
+
+def _checked(op: Runnable, data: object, weight: object, bias: object, out: Any) -> Result:  # noqa: ANN401 - checked later
     """Run with or without a batch, as torch does."""
-    data, weight = (
+    first, second = (
         take_array(op.title(), name, value)
         for name, value in zip(op.inputs, (data, weight), strict=True)
     )
-    if data.ndim != weight.ndim - 1 or weight.ndim < 3:
-        return op(data, weight, bias, out=out)
-    whole: Any = out[None] if out is not None and hasattr(out, "__getitem__") else out
-    result = op(data[None], weight, bias, out=whole)
-    return result[0] if out is None else out
+    if first.ndim != second.ndim - 1 or second.ndim < 3:
+        return op(first, second, bias, out=out)
+    whole = out[None] if isinstance(out, np.ndarray) else out
+    result = op(first[None], second, bias, out=whole)[0]
+    return result if out is None else cast("Result", out)
 
 
 def _given(shape: object) -> object:

@@ -88,7 +88,8 @@ def _cgroup_folders(root: Path) -> list[Path]:
 
 
 def _share_v2(folder: Path) -> int | None:
-    return _rounded_up(*(_text(folder / "cpu.max").split() + ["", ""])[:2])
+    quota, _, period = _text(folder / "cpu.max").strip().partition(" ")
+    return _rounded_up(quota, period)
 
 
 def _share_v1(folder: Path) -> int | None:

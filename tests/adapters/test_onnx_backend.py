@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -258,18 +259,18 @@ def test_nodes_are_run_in_their_order() -> None:
     np.testing.assert_array_equal(adapter.run_model(model, [X])[0], expected)
 
 
-@pytest.mark.parametrize(("opset", "begin"), [(1, 1), (10, 1), (11, 0), (22, 0)])
-def test_the_opset_of_the_model_counts(opset: int, begin: int) -> None:
-    """Before opset 11 the page of ConvTranspose gave the odd pad of SAME_UPPER to the beginning."""
-    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2], auto_pad="SAME_UPPER")
-    model = conv_model(node, inputs=("x", "w"), opset=opset, ir_version=3)
-    whole = tconv.onnx.ConvTranspose(strides=[2])(X, W)
+def test_the_opset_of_the_model_counts() -> None:
+    """Opset 22 brought bfloat16 to Conv; the model's own number says whether it may have it."""
+    node = helper.make_node("Conv", ["x", "w"], ["y"])
+    arrays = [array.astype(ml_dtypes.bfloat16) for array in (X, W)]
+    new, old = (conv_model(node, inputs=("x", "w"), opset=opset) for opset in (22, 21))
+    expected = tconv.onnx.Conv(opset=22)(*arrays)
 
-    for (result,) in (
-        adapter.run_model(model, [X, W]),
-        adapter.run_node(node, [X, W], opset_version=opset),
-    ):
-        np.testing.assert_array_equal(result, whole[..., begin : begin + 6])
+    np.testing.assert_array_equal(adapter.run_model(new, arrays)[0], expected, strict=True)
+    with pytest.raises(tconv.ProblemError, match="bfloat16"):
+        adapter.run_model(old, arrays)
+    with pytest.raises(tconv.ProblemError, match="bfloat16"):
+        adapter.run_node(node, arrays, opset_version=21)
 
 
 def test_a_model_that_onnx_itself_rejects_is_rejected_by_its_checker() -> None:

@@ -69,9 +69,7 @@ NO_ARRAYS: dict[str, tuple[Any, str]] = {
 
 
 def _case(callee: Callee, note: str, wrong: str, *arrays: object, **more: Any) -> Case:  # noqa: ANN401 - handed on
-    return Case(
-        f"{callee.name}-{note}", callee.title, wrong, lambda: callee.run(*arrays), **more
-    )
+    return Case(f"{callee.name}-{note}", callee.title, wrong, lambda: callee.run(*arrays), **more)
 
 
 def _kinds(callee: Callee) -> Iterator[Case]:

@@ -36,18 +36,14 @@ def _input_shapes() -> Iterator[Case]:
         size = 3 if forward == "conv" else 5
         gives = 4 if forward == "conv" else 7
         larger = put(shape, place, shape[place] + (2 if forward == "conv" else 1))
-        wrong = (
-            f"grad_output has size {size} on spatial axis 1, but {forward} gives {gives} there."
-        )
+        wrong = f"grad_output has size {size} on spatial axis 1, but {forward} gives {gives} there."
         yield infer(callee, "other size", wrong, None, None, larger)
 
 
 def _weight_shapes() -> Iterator[Case]:
     for forward, size, gives in (("conv", 3, 2), ("conv_transpose", 5, 6)):
         callee = CALLEES[f"tconv.{forward}_grad_weight"]
-        wrong = (
-            f"grad_output has size {size} on spatial axis 1, but {forward} gives {gives} there."
-        )
+        wrong = f"grad_output has size {size} on spatial axis 1, but {forward} gives {gives} there."
         yield infer(callee, "other size", wrong, None, None, (4, 3, 4, 2))
         wrong = "weight_shape has 1 spatial axes, but input has 2."
         yield infer(callee, "three sizes", wrong, None, None, (4, 3, 3))

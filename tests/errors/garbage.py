@@ -70,13 +70,24 @@ size = st.one_of(small, small, st.none(), st.sampled_from(HUGE))
 
 
 @st.composite
-def changed_shape(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Any, ...]:
+def changed_shape(
+    draw: st.DrawFn, shape: tuple[int, ...], sizes: st.SearchStrategy[Any] = size
+) -> tuple[Any, ...]:
     """Change, drop or add some sizes of a sound shape."""
-    sizes: list[Any] = list(shape)
+    changed: list[Any] = list(shape)
     for _ in range(draw(st.integers(0, 2))):
-        place = draw(st.integers(0, len(sizes)))
-        sizes[place : place + draw(st.integers(0, 1))] = [draw(size)] * draw(st.integers(0, 1))
-    return tuple(sizes)
+        place = draw(st.integers(0, len(changed)))
+        new = [draw(sizes)] * draw(st.integers(0, 1))
+        changed[place : place + draw(st.integers(0, 1))] = new
+    return tuple(changed)
+
+
+@st.composite
+def changed_array(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:  # noqa: ANN401 - any dtype
+    """Return an array of zeros, its shape or its element type changed now and then."""
+    sizes = draw(changed_shape(shape, st.integers(0, 8)))
+    dtypes = ["f4"] * 6 + ["f2", "f8", "i4", ">f4", "?", "O", "U3"]
+    return np.zeros(sizes, draw(st.sampled_from(dtypes)))
 
 
 @st.composite

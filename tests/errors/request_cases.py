@@ -132,18 +132,14 @@ def _onednn_transposed() -> Iterator[Case]:
         data = callee.inputs[1 if "Weights" in name else 0]
         wrong = f"output_padding 5 leaves nothing of the 5 points of {data} on spatial axis 1."
         yield infer(callee, "all padding", wrong, output_padding=(5, 0))
-        wrong = (
-            f"with output_padding 1, spatial axis 1 of {data} has size 4 or 6, but it is 5."
-        )
+        wrong = f"with output_padding 1, spatial axis 1 of {data} has size 4 or 6, but it is 5."
         yield infer(callee, "inexact padding", wrong, output_padding=(1, 0))
     for name in ("Convolution", "ConvTranspose"):
         callee = CALLEES[f"onednn.{name}BackwardWeights"]
         small, large = callee.inputs if name == "ConvTranspose" else callee.inputs[::-1]
         shape = put(callee.shapes[0 if name == "ConvTranspose" else 1], 1, 4)
         shapes = (shape, None) if name == "ConvTranspose" else (None, shape)
-        wrong = (
-            f"spatial axis 1 of {small} has size 4, but {large} and weights_shape give 3."
-        )
+        wrong = f"spatial axis 1 of {small} has size 4, but {large} and weights_shape give 3."
         yield infer(callee, "other sizes", wrong, *shapes)
         yield Case(
             f"{callee.name}-without",
@@ -161,9 +157,7 @@ def _openvino() -> Iterator[Case]:
     for name in ("ConvolutionBackpropData", "GroupConvolutionBackpropData"):
         callee = CALLEES[f"openvino.{name}"]
         for value in ((5,), (2, 6, 5, 4)):
-            wrong = (
-                f"output_shape has {len(value)} values {value}, but data has 2 spatial axes."
-            )
+            wrong = f"output_shape has {len(value)} values {value}, but data has 2 spatial axes."
             yield infer(callee, f"{len(value)} sizes", wrong, None, None, value)
 
 

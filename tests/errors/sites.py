@@ -61,9 +61,7 @@ def reached(error: BaseException) -> set[tuple[str, int]]:
     """Return the file and line of every frame inside the package that an error came through."""
     frames = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
     prefix = f"{PACKAGE}{os.sep}"
-    return {
-        (name.removeprefix(prefix), line) for name, line in frames if name.startswith(prefix)
-    }
+    return {(name.removeprefix(prefix), line) for name, line in frames if name.startswith(prefix)}
 
 
 def _refuses(node: ast.AST) -> bool:

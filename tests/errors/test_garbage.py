@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tconv
@@ -18,15 +18,17 @@ from tconv.errors import TconvError
 
 T = TypeVar("T")
 
-each_callee = pytest.mark.parametrize("name", list(CALLEES))
-each_operator = pytest.mark.parametrize("name", list(OPERATORS))
+# The same examples on every run; set the variable to look at others, and at more of them.
+EXAMPLES = os.environ.get("TCONV_TEST_EXAMPLES", "")
 thorough = settings(
-    max_examples=int(os.environ.get("TCONV_FUZZ", "100")),
-    deadline=None,
-    derandomize="TCONV_FUZZ" not in os.environ,
+    max_examples=int(EXAMPLES or 400),
+    derandomize=not EXAMPLES,
     database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+any_callee = st.sampled_from(sorted(CALLEES))
+any_operator = st.sampled_from(sorted(OPERATORS))
 
 
 def tried(title: str, call: Callable[[], T]) -> T | None:
@@ -42,20 +44,20 @@ def tried(title: str, call: Callable[[], T]) -> T | None:
     return None
 
 
-@each_callee
 @thorough
-@given(data=st.data())
+@given(name=any_callee, data=st.data())
 def test_shapes_and_attributes_of_any_kind(name: str, data: st.DataObject) -> None:
     """Constructors, infer_shape and resolve_pads answer, or refuse in their own words."""
     callee = CALLEES[name]
     attributes = data.draw(garbage.changed_attributes(callee))
     op = tried(callee.title, lambda: callee.op(**attributes))
-    assume(op is not None)
+    if op is None:
+        return
     shapes: list[Any] = [data.draw(garbage.changed_shape(shape)) for shape in callee.shapes]
     third: Any = callee.third
     if third is not None or data.draw(st.booleans()):
         third = data.draw(garbage.changed_shape(third or (4,)))
-    place = data.draw(st.sampled_from([0, 1, 2, None, None, None]))
+    place = data.draw(st.sampled_from([None, None, None, 0, 1, 2]))
     if place == 2:
         third = data.draw(garbage.anything)
     elif place is not None:
@@ -68,76 +70,64 @@ def test_shapes_and_attributes_of_any_kind(name: str, data: st.DataObject) -> No
     assert inferred is None or all(each is None or type(each) is int for each in inferred)
 
 
-@each_operator
 @thorough
-@given(data=st.data())
+@given(name=any_operator, data=st.data())
 def test_plans_of_any_shape(name: str, data: st.DataObject) -> None:
     """A plan prints itself, or is refused."""
     callee = CALLEES[name]
-    shapes = [data.draw(garbage.changed_shape(shape)) for shape in callee.shapes]
-    third = data.draw(garbage.changed_shape(callee.third)) if callee.third else None
-    dtype = data.draw(st.sampled_from(["float32", "bfloat16", "f2", np.float64, "int32", object]))
     # How long planning a window without end takes is another test's question.
-    assume(all(each is None or each < 99 for shape in (*shapes, third or ()) for each in _flat(shape)))
+    sizes = st.one_of(garbage.small, st.none())
+    shapes = [data.draw(garbage.changed_shape(shape, sizes)) for shape in callee.shapes]
+    third = data.draw(garbage.changed_shape(callee.third, sizes)) if callee.third else None
+    dtype = data.draw(st.sampled_from(["float32", "bfloat16", "f2", np.float64, "int32", object]))
 
     plan = tried(callee.title, lambda: callee.op().plan(*shapes, third, dtype=dtype))
 
     assert plan is None or "float" in str(plan)
 
 
-def _flat(shape: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a shape or one size
-    return shape if isinstance(shape, tuple) else (shape,)
-
-
-@each_callee
 @thorough
-@given(data=st.data())
+@given(name=any_callee, data=st.data())
 def test_calls_with_arrays_of_any_shape(name: str, data: st.DataObject) -> None:
     """A call computes what infer_shape promised, or is refused; ``out`` is no exception."""
     callee = CALLEES[name]
     attributes = data.draw(garbage.changed_attributes(callee))
-    dtypes = st.sampled_from(["f4", "f4", "f4", "f4", "f2", "f8", "i4", ">f4", "?", "O", "U3"])
-    arrays = []
-    for shape in callee.shapes:
-        sizes = data.draw(garbage.changed_shape(shape))
-        assume(all(each is not None and 0 <= each < 9 for each in sizes))
-        arrays.append(np.zeros(sizes, data.draw(dtypes)))
+    op = tried(callee.title, lambda: callee.op(**attributes))
+    if op is None:
+        return
+    arrays = [data.draw(garbage.changed_array(shape)) for shape in callee.shapes]
     third: Any = callee.third
     if data.draw(st.booleans()):
         third = data.draw(st.one_of(garbage.anything, garbage.changed_shape(third or (4,))))
     out = data.draw(st.one_of(st.none(), st.none(), st.none(), garbage.anything))
 
-    op = tried(callee.title, lambda: callee.op(**attributes))
-    assume(op is not None)
     result = tried(callee.title, lambda: callee.run(*arrays, third, out=out, **attributes))
-    if result is None or third is None or callee.bias() is not None:
-        return
 
-    assert result.shape == op.infer_shape(*(array.shape for array in arrays), third)
+    whole = arrays[0].ndim == len(callee.shapes[0])  # the functions also take one picture alone
+    if result is not None and whole and callee.bias() is None:
+        assert result.shape == op.infer_shape(arrays[0].shape, arrays[1].shape, third)
 
 
-@each_operator
 @thorough
-@given(data=st.data())
+@given(name=any_operator, data=st.data())
 def test_bindings_of_any_kind(name: str, data: st.DataObject) -> None:
     """Binding and bound calls refuse in their own words."""
     callee = CALLEES[name]
-    sizes = data.draw(garbage.changed_shape(callee.shapes[1]))
-    assume(all(each is not None and 0 <= each < 9 for each in sizes))
-    weights = np.zeros(sizes, data.draw(st.sampled_from(["f4", "f4", "f4", "f2", "i4", ">f4"])))
+    weights = data.draw(garbage.changed_array(callee.shapes[1]))
     chosen = data.draw(st.sampled_from([weights, weights, weights, None, [1.0], "w", 3]))
     bias = data.draw(st.one_of(st.none(), st.none(), garbage.anything))
     bound = tried(callee.title, lambda: callee.op().bind(chosen, bias))
-    assume(bound is not None)
-    first = np.zeros(callee.shapes[0], np.float32)
-    third = data.draw(st.one_of(st.none(), garbage.anything))
+    if bound is None:
+        return
+    first = data.draw(garbage.changed_array(callee.shapes[0]))
+    third = data.draw(st.one_of(st.just(callee.third), st.none(), garbage.anything))
 
     result = tried(callee.title, lambda: bound(first, third))
 
-    assert result is None or isinstance(result, np.ndarray)
+    assert result is None or type(result) is np.ndarray
 
 
-@settings(thorough, max_examples=300)
+@thorough
 @given(data=st.data())
 def test_texts_of_any_kind(data: st.DataObject) -> None:
     """from_xml reads a layer, or refuses; the title is the reader's or the operator's."""
@@ -151,11 +141,9 @@ def test_texts_of_any_kind(data: st.DataObject) -> None:
     stop = data.draw(st.integers(start, min(start + 9, len(sound))))
     text = sound[:start] + data.draw(st.text(max_size=5)) + sound[stop:]
     try:
-        layer = openvino.from_xml(text)
+        named = openvino.from_xml(text).operator.title()
     except TconvError as error:
         named = error.op
-    else:
-        named = f"openvino {type(layer.operator).__name__}"
 
     assert named in ("openvino from_xml", "openvino ConvolutionBackpropData")
 

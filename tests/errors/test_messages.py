@@ -10,6 +10,7 @@ from errors.message import flaws
 from errors.table import CASES
 from tconv.errors import TconvError
 
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_wrong_call_is_refused_with_rule_and_fix(case: Case) -> None:
     """The first line is the table's, rule and fix come last, and no word is ours."""

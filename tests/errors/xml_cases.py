@@ -10,9 +10,7 @@ from tconv import openvino
 TITLE = "openvino from_xml"
 DATA = '<data strides="2,1" dilations="1,1" pads_begin="0,0" pads_end="0,0"/>'
 PORTS = ((2, 4, 3, 4), (4, 6, 3, 2))
-LAUGHS = "".join(
-    f'<!ENTITY l{i} "{f"&l{i - 1};" * 10 if i else "ha"}">' for i in range(10)
-)
+LAUGHS = "".join(f'<!ENTITY l{i} "{f"&l{i - 1};" * 10 if i else "ha"}">' for i in range(10))
 
 
 def port(sizes: tuple[object, ...]) -> str:

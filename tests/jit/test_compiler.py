@@ -188,10 +188,12 @@ def test_llvm_does_not_vectorise_on_its_own() -> None:
 
 
 def test_code_is_optimised() -> None:
-    """Two additions of constants become one."""
-    text = TWICE.replace("%y = add i64 %x, %x", "%a = add i64 %x, 40\n  %y = add i64 %a, 2")
+    """Small functions of a module are put where they are called."""
+    helper = TWICE.replace("define", "define internal")
+    text = emit_assembly(helper + CALLS.format(name="twice").replace("declare", ";"), AVX2)
 
-    assert len(re.findall(r"\b(?:leaq|addq)\b", emit_assembly(text, AVX2))) == 1
+    assert "calls:" in text
+    assert "twice" not in text
 
 
 def test_without_llvmlite_the_error_says_what_to_install() -> None:

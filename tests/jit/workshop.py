@@ -41,6 +41,9 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "another format": lambda data: data[:9] + b"\xff" + data[10:],
     "a bit of the key": lambda data: data[:20] + bytes([data[20] ^ 1]) + data[21:],
     "a bit of the code": lambda data: data[:-200] + bytes([data[-200] ^ 1]) + data[-199:],
+    "a bit of the IR hash, and half the code": lambda data: (
+        data[:50] + bytes([data[50] ^ 1]) + data[51:-200]
+    ),
     "zeros": lambda data: bytes(len(data)),
 }
 

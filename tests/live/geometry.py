@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 Sizes = tuple[int, ...]
 
 QUICK = settings(deadline=None, max_examples=60)
-THOROUGH = settings(QUICK, max_examples=1500)
+THOROUGH = settings(QUICK, max_examples=120)
 
 # By number of spatial axes: three axes of five points are slow and tell nothing new.
 LARGEST = {1: 6, 2: 4, 3: 3}

@@ -2,8 +2,9 @@
 
 import ctypes
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
-from types import TracebackType
 
 import numpy as np
 from llvmlite import ir
@@ -16,7 +17,8 @@ SCRATCH_WORDS = 16  # a worker's: items it ran, whether somebody is in it, colli
 
 # `count` counts each item in the record and in its worker's scratch, and looks whether
 # another thread is in that scratch.  `skip` forgets item 3.  `meet` waits until as many
-# threads as record[1] are in it.  `nap` counts, and sleeps if the item is odd.
+# threads as record[1] are in it; record[2] says that it gave up after some seconds.  `nap`
+# counts, and sleeps if the item is odd.
 KERNELS = """
 declare i32 @usleep(i32)
 
@@ -63,9 +65,18 @@ define void @meet(ptr %record, ptr %scratch, i64 %item) {
   %wanted = load i64, ptr %place
   br label %look
 look:
+  %turn = phi i64 [ 0, %0 ], [ %next, %stay ]
   %come = load atomic i64, ptr %record seq_cst, align 8
   %all = icmp sge i64 %come, %wanted
-  br i1 %all, label %end, label %look
+  br i1 %all, label %end, label %stay
+stay:
+  %next = add i64 %turn, 1
+  %late = icmp sgt i64 %next, 8000000000
+  br i1 %late, label %quit, label %look
+quit:
+  %failed = getelementptr i64, ptr %record, i64 2
+  store i64 1, ptr %failed
+  br label %end
 end:
   ret void
 }
@@ -108,11 +119,29 @@ class Tally:
 
 
 def run_and_check(threads: int) -> None:
-    """Call the package's pool some times, as a whole process may be told to."""
+    """Call the package's pool some times."""
     tally = Tally(items=20, threads=threads)
     for _ in range(20):
         tally.run()
     tally.check()
+
+
+def meet_and_check(threads: int) -> None:
+    """Do the same, and see all the workers at once; for processes with a single caller."""
+    run_and_check(threads)
+    tally = meeting(threads)
+    tally.run("meet")
+    run_and_check(threads)
+
+    assert tally.record[:3].tolist() == [threads, threads, 0]
+
+
+def meeting(threads: int) -> Tally:
+    """Return memory for a meeting of threads."""
+    tally = Tally(max(threads, 2), threads)
+    tally.items = threads
+    tally.record[1] = threads
+    return tally
 
 
 class BarePool:
@@ -138,18 +167,12 @@ class BarePool:
         self.native_run(self.address, kernel(name), *tally.arguments)
         tally.calls += 1
 
-    def __enter__(self) -> "BarePool":
-        """Park the workers."""
+    def park(self) -> None:
+        """Start the workers."""
         for thread in self.threads:
             thread.start()
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def dismiss(self) -> None:
         """Let them go; a worker that does not leave is a failure."""
         for index in range(1, len(self.threads) + 1):
             self.stop(self.address, index)
@@ -157,6 +180,17 @@ class BarePool:
             thread.join(10)
 
         assert not any(thread.is_alive() for thread in self.threads)
+
+
+@contextmanager
+def bare_pool(host: Host, patience: int, workers: int) -> Iterator[BarePool]:
+    """Yield a pool with parked workers, which must all leave afterwards."""
+    bare = BarePool(host, patience, workers)
+    bare.park()
+    try:
+        yield bare
+    finally:
+        bare.dismiss()
 
 
 @cache

@@ -1,14 +1,15 @@
 """The thread pool runs every item once, whoever calls it and however it waits."""
 
+import faulthandler
 import statistics
 import threading
 import time
 from collections.abc import Iterator
 
 import pytest
-from runtime.pool_kernels import BarePool, Tally, kernel
 
 import tconv
+from runtime.pool_kernels import Tally, bare_pool, kernel, meeting
 from tconv.codegen.pool import CAPACITY, Host
 from tconv.runtime import pool
 
@@ -22,10 +23,13 @@ WAYS = {
 
 
 @pytest.fixture(autouse=True)
-def _restored_thread_count() -> Iterator[None]:
+def _no_traces() -> Iterator[None]:
+    """Leave the number of threads as it was; turn a hang into the end of this process."""
+    faulthandler.dump_traceback_later(120, exit=True, file=2)
     count = tconv.get_num_threads()
     yield
     tconv.set_num_threads(count)
+    faulthandler.cancel_dump_traceback_later()
 
 
 def workers() -> list[threading.Thread]:
@@ -48,7 +52,7 @@ def test_every_item_runs_exactly_once(items: int, threads: int) -> None:
 def test_every_way_of_waiting_runs_every_item_once(way: str) -> None:
     """What a platform lacks only costs time, and an offer may come at any moment of a wait."""
     host, patience = WAYS[way]
-    with BarePool(host, patience, workers=3) as bare:
+    with bare_pool(host, patience, workers=3) as bare:
         for items in (2, 3, 5, 64):
             tally = Tally(items, threads=4)
             for call in range(150):
@@ -60,10 +64,23 @@ def test_every_way_of_waiting_runs_every_item_once(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_every_worker_comes_when_it_is_called(way: str) -> None:
+    """All threads meet inside the kernel, whether they were spinning or asleep."""
+    host, patience = WAYS[way]
+    with bare_pool(host, patience, workers=3) as bare:
+        for rest in (0, 0, 0.001, 0, 0.01):
+            time.sleep(rest)
+            tally = meeting(4)
+            bare.run(tally, "meet")
+
+            assert tally.record.tolist() == [4, 4, 0, 0, 0]
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_the_caller_waits_for_the_last_item_of_a_worker(way: str) -> None:
     """A run returns after its longest item, also when the caller must sleep until then."""
     host, patience = WAYS[way]
-    with BarePool(host, patience, workers=2) as bare:
+    with bare_pool(host, patience, workers=2) as bare:
         tally = Tally(items=6, threads=3)
         for _ in range(5):
             bare.run(tally, "nap")
@@ -72,7 +89,7 @@ def test_the_caller_waits_for_the_last_item_of_a_worker(way: str) -> None:
 
 def test_a_waiting_caller_does_not_burn_the_processor() -> None:
     """The caller sleeps while a worker's last item takes its time."""
-    with BarePool(Host(), Host().patience, workers=1) as bare:
+    with bare_pool(Host(), Host().patience, workers=1) as bare:
         tally = Tally(items=2, threads=2)
         start = time.process_time()
         for _ in range(20):
@@ -84,7 +101,7 @@ def test_a_waiting_caller_does_not_burn_the_processor() -> None:
 
 def test_absent_workers_are_not_waited_for() -> None:
     """An offer that nobody answers is taken back: the caller does everything."""
-    with BarePool(Host(), Host().patience, workers=0) as bare:
+    with bare_pool(Host(), Host().patience, workers=0) as bare:
         tally = Tally(items=9, threads=4)
         for _ in range(100):
             bare.run(tally)
@@ -95,10 +112,8 @@ def test_absent_workers_are_not_waited_for() -> None:
 
 def test_a_second_thread_in_a_slot_goes_home() -> None:
     """Two workers of one number would share scratch."""
-    with BarePool(Host(), Host().patience, workers=1) as bare:
-        tally = Tally(items=2, threads=2)
-        tally.record[1] = 2
-        bare.run(tally, "meet")  # now the worker is surely there
+    with bare_pool(Host(), Host().patience, workers=1) as bare:
+        bare.run(meeting(2), "meet")  # now the worker is surely there
         second = threading.Thread(target=bare.work, args=(bare.address, 1))
         second.start()
         second.join(10)
@@ -108,8 +123,8 @@ def test_a_second_thread_in_a_slot_goes_home() -> None:
 
 def test_a_busy_pool_lets_a_second_caller_work_alone() -> None:
     """While one caller is inside, another finishes first, and only with its own scratch."""
-    with BarePool(Host(), Host().patience, workers=1) as bare:
-        held = Tally(items=2, threads=2)
+    with bare_pool(Host(), Host().patience, workers=1) as bare:
+        held = meeting(2)
         held.record[1] = 3  # two threads come, and stay until the test is the third
         holder = threading.Thread(target=bare.run, args=(held, "meet"))
         holder.start()
@@ -191,7 +206,7 @@ def test_threads_may_come_and_go_while_others_call() -> None:
 
 def test_more_threads_than_there_is_room_for_still_compute() -> None:
     """The pool has a fixed size; the rest of the threads are simply not there."""
-    with BarePool(Host(), 0, workers=2) as bare:
+    with bare_pool(Host(), 0, workers=2) as bare:
         tally = Tally(items=2 * CAPACITY, threads=2 * CAPACITY)
         bare.run(tally)
 
@@ -212,8 +227,7 @@ def test_idle_workers_burn_no_processor_time() -> None:
 
 def test_handing_over_is_quick(capsys: pytest.CaptureFixture[str]) -> None:
     """Bounds are generous: the machine may be busy.  The printed medians are the news."""
-    tally = Tally(items=2, threads=2)
-    tally.record[1] = 2
+    tally = meeting(2)
     tally.run("meet")
 
     def measured(name: str, rest: float) -> list[float]:
@@ -235,6 +249,7 @@ def test_handing_over_is_quick(capsys: pytest.CaptureFixture[str]) -> None:
             f"(spinning), {asleep:.1f} us (asleep)"
         )
 
+    assert tally.record[2] == 0
     assert empty < 200
     # On a busy machine a worker may have to wait for its turn, but not every time.
     assert min(runs[1]) < 5_000

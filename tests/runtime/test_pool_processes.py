@@ -13,7 +13,7 @@ FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot f
 
 START = """
 import atexit, os, signal, sys, threading, time
-from runtime.pool_kernels import Tally, run_and_check
+from runtime.pool_kernels import Tally, meet_and_check, run_and_check
 
 def call_for_ever():
     tally = Tally(items=5, threads=2)
@@ -24,8 +24,8 @@ def children_are_well(count):
     for _ in range(count):
         child = os.fork()
         if child == 0:
-            run_and_check(threads=2)
-            run_and_check(threads=3)
+            meet_and_check(threads=2)
+            meet_and_check(threads=3)
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
 """
@@ -73,7 +73,7 @@ def test_processes_of_multiprocessing_have_a_pool_of_their_own(method: str) -> N
 import multiprocessing
 run_and_check(threads=3)
 context = multiprocessing.get_context({method!r})
-children = [context.Process(target=run_and_check, args=(threads,)) for threads in (1, 2, 4)]
+children = [context.Process(target=meet_and_check, args=(threads,)) for threads in (1, 2, 4)]
 for child in children:
     child.start()
 run_and_check(threads=3)
@@ -89,6 +89,7 @@ print(*(child.exitcode for child in children))
 def test_a_child_forked_during_a_call_is_well() -> None:
     """The other thread is inside the pool, which is locked, when the child is made."""
     run_script("""
+run_and_check(threads=2)
 threading.Thread(target=call_for_ever, daemon=True).start()
 children_are_well(40)
 run_and_check(threads=2)
@@ -105,6 +106,7 @@ def change_for_ever():
         for threads in (1, 2, 4):
             tconv.set_num_threads(threads)
             Tally(items=5, threads=threads).run()
+run_and_check(threads=2)
 threading.Thread(target=change_for_ever, daemon=True).start()
 children_are_well(40)
 """)
@@ -115,7 +117,7 @@ def test_children_of_children_are_well_and_end_in_order() -> None:
     """Each generation has workers parked when it forks, and ends with atexit handlers."""
     out, _ = run_script("""
 for generation in range(3):
-    run_and_check(threads=2)
+    meet_and_check(threads=2)
     sys.stdout.flush()
     child = os.fork()
     if child:

@@ -142,8 +142,6 @@ def _present(settings: Settings) -> tuple[tuple[Peer, ...], dict[str, str]]:
 
 def _start(settings: Settings, versions: dict[str, str]) -> Results:
     """Measure the machine and print the head of the table."""
-    # A float64 vector has half as many numbers.
-    width = 2 if settings.dtype == "float64" else 1
     results = Results(
         machine=describe_machine(),
         versions=versions,
@@ -153,11 +151,16 @@ def _start(settings: Settings, versions: dict[str, str]) -> Results:
             "calls": settings.calls,
             "seconds": settings.seconds,
         },
-        peak=fma_peak(settings.threads) / width,
+        peak=_peak(settings),
         copy=copy_bandwidth(),
     )
     _print(head_lines(results))
     return results
+
+
+def _peak(settings: Settings) -> float:
+    """Return the peak in the type that is measured: a float64 vector has half as many numbers."""
+    return fma_peak(settings.threads) / (2 if settings.dtype == "float64" else 1)
 
 
 def _measure(settings: Settings, entrants: Sequence[Peer], results: Results) -> None:
@@ -173,6 +176,8 @@ def _measure(settings: Settings, entrants: Sequence[Peer], results: Results) -> 
                 _print(row_lines(results, row))
                 progress.step()
                 progress.show(f"{layer.name} {wanted}")
+        # Other programs can only make it look lower.
+        results.peak = max(results.peak, _peak(settings))
         results.complete = True
     finally:
         progress.clear()

@@ -18,6 +18,7 @@ from tconv.bench.results import Outcome, processors
 SAMPLE = 2e-3  # seconds that one sample takes at least
 ROUNDS = 5  # samples of each candidate at least
 WAKE = 2e-2  # calls shorter than this have one untimed before each sample
+TOO_SLOW = 1.0  # seconds a call from which on a candidate runs for its check only
 PATIENCE = 5e-2  # seconds to wait at most for threads that spin
 SLICE = 2e-3  # seconds between looks at them
 
@@ -78,10 +79,10 @@ def race(
     """
     entered = [_enter(task, right, candidate) for candidate in candidates]
     runners = [each for each in entered if isinstance(each, Runner)]
-    # Too slow to run again and again: the calls of its check are its samples.
-    fast = [each for each in runners if each.estimate <= seconds or len(runners) == 1]
+    limit = max(seconds, TOO_SLOW)
+    fast = [each for each in runners if each.estimate <= limit]
     for each in runners:
-        if each not in fast:
+        if each.estimate > limit:
             each.samples.append(each.estimate)
     with _without_garbage_collection():
         start, turn = time.perf_counter(), 0
@@ -110,10 +111,10 @@ def settle() -> None:
 def fma_peak(threads: int, seconds: float = 0.5) -> float:
     """Return the GFLOP/s that this machine reaches at most in float32 with some threads.
 
-    A large matrix product is the measure; NumPy's uses all processors, so with fewer threads
-    this is their share.
+    A matrix product is the measure: large enough to be fast, short enough to fall between other
+    programs' turns.  NumPy's uses all processors, so with fewer threads this is their share.
     """
-    size, cpus = 1024, processors()
+    size, cpus = 768, processors()
     left, right = np.ones((2, size, size), np.float32)
     out = np.empty((size, size), np.float32)
     best = _fastest(lambda: np.matmul(left, right, out=out), seconds)

@@ -19,8 +19,10 @@ HEAD = ROW.format(
     *("layer", "wanted", "layout", "GFLOP/s", "of peak", "of copy"),
     *("best peer", "GFLOP/s", "ratio"),
 )
-SUMMARY = "{:<8} {:<6} {:>5} {:>9} {:>9} {:>7}   {}"
-SUMMARY_HEAD = SUMMARY.format("wanted", "layout", "rows", "mean", "minimum", "slower", "least in")
+SUMMARY = "{:<8} {:<6} {:>5} {:>9} {:>9} {:>7} {:>8}   {}"
+SUMMARY_HEAD = SUMMARY.format(
+    "wanted", "layout", "rows", "mean", "minimum", "slower", "of peak", "least in"
+)
 
 
 def head_lines(results: Results) -> Iterator[str]:
@@ -55,6 +57,7 @@ def row_lines(results: Results, row: Row) -> Iterator[str]:
 def summary_lines(results: Results) -> Iterator[str]:
     """Yield means and minima for each wanted array and layout, and what did not take part."""
     yield ""
+    yield f"peak at the end {results.peak:.0f} GFLOP/s"
     yield "tconv's speed as a multiple of the best peer's, in the fastest samples"
     yield SUMMARY_HEAD
     for each in summarise(results):
@@ -66,6 +69,7 @@ def summary_lines(results: Results) -> Iterator[str]:
             number(each.mean, 2),
             number(worst.ratio if worst else None, 2),
             each.slower if worst else "-",
+            percent(each.share),
             worst.layer if worst else "no peer",
         )
     for name, note, places in notes(results):

@@ -5,10 +5,14 @@ packs the region of the fine side that its windows cover, and its own channels o
 side, and adds every tap's product to sums that stay in scratch until all blocks are done.
 """
 
+from dataclasses import dataclass
+
 from llvmlite import ir
 
+from tconv.codegen.block import Block, KernelShape, Record, emit_block, emit_pack_region
 from tconv.codegen.build import (
     FLOATS,
+    I32,
     I64,
     counted,
     function,
@@ -19,19 +23,32 @@ from tconv.codegen.build import (
     store,
     zeros,
 )
-from tconv.codegen.gather import MOST_AXES, KernelShape, Record, pack_region
 from tconv.codegen.rows import emit_pack_row, emit_store_row, zero_fill
 from tconv.codegen.tile import Tile, emit_correlate_tile
 from tconv.plan.correlate import ARRAYS, FIELDS
 
 
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """The rows of one work item, and where it keeps what it makes of them."""
+
+    group: ir.Value
+    first: ir.Value
+    rows: ir.Value
+    tiles: ir.Value
+    tap_size: ir.Value  # elements of one tap's sums
+    sums: ir.Value
+    planes: ir.Value
+    row_table: ir.Value
+    lines_table: ir.Value
+    other_table: ir.Value
+
+
 def emit_correlate(module: ir.Module, shape: KernelShape) -> ir.Function:
     """Emit ``correlate(record, scratch, item)``, public."""
-    scalar = FLOATS[shape.dtype]
-    pointer = scalar.as_pointer()
-    rows = shape.rows[0]
+    pointer = FLOATS[shape.dtype].as_pointer()
     tiles = {
-        vectors: emit_correlate_tile(module, Tile(rows, vectors, shape.lanes, shape.dtype))
+        vectors: emit_correlate_tile(module, Tile(shape.rows[0], vectors, shape.lanes, shape.dtype))
         for vectors in sorted({1, shape.vectors})
     }
     pack_row = emit_pack_row(module, shape.dtype, shape.lanes)
@@ -41,102 +58,75 @@ def emit_correlate(module: ir.Module, shape: KernelShape) -> ir.Function:
     )
     record, scratch, item = made.args
     r = Record(b, record, FIELDS, ARRAYS)
-    starts, stops, extents = (b.alloca(I64, MOST_AXES) for _ in range(3))
-    group, chunk = b.sdiv(item, r.chunks), b.srem(item, r.chunks)
-    first = b.mul(chunk, r.chunk_rows)
-    mine = smaller(b, b.sub(r.rows, first), r.chunk_rows)
-    count_tiles = b.sdiv(b.add(mine, number(rows - 1)), number(rows))
-    panels = r.panels
-    tile_size = number(rows * shape.columns)
-    tap_size = b.mul(b.mul(count_tiles, panels), tile_size)
-    sums = place(b, scratch, r.scratch_sums)
-    planes = place(b, scratch, r.scratch_planes)
-    tables = I64.as_pointer()
-    row_table, lines_table, other_table = (
-        b.bitcast(place(b, scratch, getattr(r, name)), tables)
-        for name in ("scratch_rows", "scratch_lines", "scratch_other")
-    )
-    zero_fill(b, sums, b.mul(tap_size, r.taps), shape.dtype)
-    fine = place(b, b.inttoptr(r.source, pointer), b.mul(group, r.source_g))
-    coarse = place(
-        b,
-        b.inttoptr(r.coarse, pointer),
-        b.add(b.mul(group, r.coarse_g), b.mul(first, r.coarse_c)),
-    )
-
-    with counted(b, r.all_blocks) as block:
-        start_x = b.mul(b.srem(block.index, r.blocks), r.block)
-        stop_x = smaller(b, b.add(start_x, r.block), r.end)
-        with counted(b, r.outer, [b.sdiv(block.index, r.blocks), number(1)]) as axis:
-            d = b.sub(b.sub(r.outer, number(1)), axis.index)
-            rest, lines = axis.carried
-            blocks, size = r.at("outer_blocks", d), r.at("outer_block", d)
-            start = b.mul(b.srem(rest, blocks), size)
-            stop = smaller(b, b.add(start, size), r.at("ends", d))
-            store(b, start, starts, d)
-            store(b, stop, stops, d)
-            axis.carried = [b.sdiv(rest, blocks), b.mul(lines, b.sub(stop, start))]
-        lines = axis.carried[1]
-        length = b.sub(stop_x, start_x)
-        pack_region(b, r, pack_row, scratch, fine, (starts, stops, extents), (start_x, stop_x))
-        _pack_planes(
-            b,
-            r,
-            pack_row,
-            planes,
-            coarse,
-            (starts, stops),
-            (start_x, length),
-            lines,
-            (lines_table, other_table),
-            mine,
-        )
-        with counted(b, b.mul(count_tiles, number(rows))) as row:
+    chunk = _find(b, r, shape, scratch, item)
+    zero_fill(b, chunk.sums, b.mul(chunk.tap_size, r.taps), shape.dtype)
+    fine = place(b, r.pointer_to("source", pointer), b.mul(chunk.group, r.source_g))
+    offset = b.add(b.mul(chunk.group, r.coarse_g), b.mul(chunk.first, r.coarse_c))
+    coarse = place(b, r.pointer_to("coarse", pointer), offset)
+    with counted(b, r.all_blocks) as turn:
+        block, _ = emit_block(b, r, turn.index, begins=False)
+        emit_pack_region(b, r, pack_row, block, scratch, fine)
+        lines = _pack_planes(b, r, pack_row, block, chunk, coarse)
+        length = b.sub(block.stop, block.start)
+        with counted(b, b.mul(chunk.tiles, number(shape.rows[0]))) as row:
             # Rows past the last one repeat it; their sums are never stored.
-            used = smaller(b, row.index, b.sub(mine, number(1)))
-            store(b, b.mul(used, length), row_table, row.index)
+            used = smaller(b, row.index, b.sub(chunk.rows, number(1)))
+            store(b, b.mul(used, length), chunk.row_table, row.index)
         with counted(b, r.taps) as tap:
-            shifted = place(b, scratch, r.at("tap_offsets", tap.index))
-            tap_sums = place(b, sums, b.mul(tap.index, tap_size))
-            with counted(b, panels) as panel:
-                wide = b.icmp_signed("<", panel.index, r.wide_panels)
-                other = place(b, shifted, b.mul(panel.index, number(shape.columns)))
-                with counted(b, count_tiles) as tile:
-                    here = b.add(b.mul(tile.index, panels), panel.index)
-                    arguments = [
-                        place(b, tap_sums, b.mul(here, tile_size)),
-                        planes,
-                        other,
-                        place(b, row_table, b.mul(tile.index, number(rows))),
-                        lines_table,
-                        other_table,
-                        lines,
-                        length,
-                        b.mul(r.step_in, r.depth),
-                    ]
-                    with b.if_else(wide) as (full, narrow):
-                        with full:
-                            b.call(tiles[shape.vectors], arguments)
-                        with narrow:
-                            b.call(tiles[1], arguments)
-    _store_sums(
-        b, r, store_row, (sums, pointer), (group, first, mine), (tap_size, tile_size), shape, rows
-    )
+            _emit_tap(b, r, shape, tiles, chunk, (scratch, tap.index, lines, length))
+    _store_sums(b, r, store_row, shape, chunk)
+    _tell_of_nan(b, r, shape, chunk)
     b.ret_void()
     return made
 
 
-def _pack_planes(b, r, pack_row, planes, coarse, axes, last, lines, tables, mine):
-    """Pack this item's channels of the block, a plane each, and note where lines begin."""
-    starts, stops = axes
-    start_x, length = last
-    lines_table, other_table = tables
+def _find(
+    b: ir.IRBuilder, r: Record, shape: KernelShape, scratch: ir.Value, item: ir.Value
+) -> _Chunk:
+    first = b.mul(b.srem(item, r.chunks), r.chunk_rows)
+    rows = smaller(b, b.sub(r.rows, first), r.chunk_rows)
+    tiles = b.sdiv(b.add(rows, number(shape.rows[0] - 1)), number(shape.rows[0]))
+    tables = [
+        b.bitcast(place(b, scratch, getattr(r, f"scratch_{name}")), I64.as_pointer())
+        for name in ("rows", "lines", "other")
+    ]
+    return _Chunk(
+        b.sdiv(item, r.chunks),
+        first,
+        rows,
+        tiles,
+        b.mul(b.mul(tiles, r.panels), _tile_size(shape)),
+        place(b, scratch, r.scratch_sums),
+        place(b, scratch, r.scratch_planes),
+        *tables,
+    )
+
+
+def _tile_size(shape: KernelShape) -> ir.Value:
+    return number(shape.rows[0] * shape.columns)
+
+
+def _pack_planes(  # noqa: PLR0913 - where from, where to, and by what
+    b: ir.IRBuilder,
+    r: Record,
+    pack_row: ir.Function,
+    block: Block,
+    chunk: _Chunk,
+    coarse: ir.Value,
+) -> ir.Value:
+    """Pack this item's channels of the block, points side by side; return how many lines."""
+    with counted(b, r.outer, [number(1)]) as axis:
+        d = axis.index
+        extent = b.sub(load(b, block.stops, d), load(b, block.starts, d))
+        axis.carried = [b.mul(axis.carried[0], extent)]
+    lines = axis.carried[0]
+    length = b.sub(block.stop, block.start)
     with counted(b, lines) as line:
         with counted(b, r.outer, [line.index, number(0), number(0)]) as axis:
             d = b.sub(b.sub(r.outer, number(1)), axis.index)
             rest, read, offset = axis.carried
-            start = load(b, starts, d)
-            extent = b.sub(load(b, stops, d), start)
+            start = load(b, block.starts, d)
+            extent = b.sub(load(b, block.stops, d), start)
             here = b.srem(rest, extent)
             step = b.mul(r.at("steps_in", d), r.at("pitches", d))
             axis.carried = [
@@ -145,74 +135,86 @@ def _pack_planes(b, r, pack_row, planes, coarse, axes, last, lines, tables, mine
                 b.add(offset, b.mul(here, step)),
             ]
         _, read, offset = axis.carried
-        begin = b.mul(line.index, b.mul(mine, length))
-        store(b, begin, lines_table, line.index)
-        store(b, offset, other_table, line.index)
-        source = place(b, coarse, b.add(read, b.mul(start_x, r.coarse_x)))
-        nothing = number(0)
-        b.call(
-            pack_row,
-            [
-                place(b, planes, begin),
-                source,
-                nothing,
-                mine,
-                nothing,
-                length,
-                r.coarse_c,
-                r.coarse_x,
-            ],
-        )
+        begin = b.mul(line.index, b.mul(chunk.rows, length))
+        store(b, begin, chunk.lines_table, line.index)
+        store(b, offset, chunk.other_table, line.index)
+        source = place(b, coarse, b.add(read, b.mul(block.start, r.coarse_x)))
+        none = number(0)
+        # Points and channels change places: what lies side by side are points here.
+        counts = [none, chunk.rows, none, length]
+        b.call(pack_row, [place(b, chunk.planes, begin), source, *counts, r.coarse_c, r.coarse_x])
+    return lines
 
 
-def _store_sums(b, r, store_row, bases, rows, sizes, shape, tile_rows):
-    """Write the sums as weights, in whatever order those lie, and tell of any NaN."""
-    sums, pointer = bases
-    group, first, mine = rows
-    tap_size, tile_size = sizes
-    vector = ir.VectorType(FLOATS[shape.dtype], shape.lanes)
-    target = place(
-        b,
-        b.inttoptr(r.target, pointer),
-        b.add(b.mul(group, r.target_g), b.mul(first, r.target_c)),
-    )
-    none = b.inttoptr(r.bias, pointer)
+def _emit_tap(  # noqa: PLR0913 - which tap of what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    tiles: dict[int, ir.Function],
+    chunk: _Chunk,
+    numbers: tuple[ir.Value, ir.Value, ir.Value, ir.Value],
+) -> None:
+    """Add one tap's product of the block, for all rows and columns of the chunk."""
+    region, tap, lines, length = numbers
+    shifted = place(b, region, r.at("tap_offsets", tap))
+    sums = place(b, chunk.sums, b.mul(tap, chunk.tap_size))
+    step = b.mul(r.step_in, r.depth)
+    with counted(b, r.panels) as panel:
+        wide = b.icmp_signed("<", panel.index, r.wide_panels)
+        other = place(b, shifted, b.mul(panel.index, number(shape.columns)))
+        with counted(b, chunk.tiles) as tile:
+            here = b.add(b.mul(tile.index, r.panels), panel.index)
+            rows = place(b, chunk.row_table, b.mul(tile.index, number(shape.rows[0])))
+            target = place(b, sums, b.mul(here, _tile_size(shape)))
+            tables = [rows, chunk.lines_table, chunk.other_table]
+            arguments = [target, chunk.planes, other, *tables, lines, length, step]
+            with b.if_else(wide) as (full, narrow):
+                with full:
+                    b.call(tiles[shape.vectors], arguments)
+                with narrow:
+                    b.call(tiles[1], arguments)
+
+
+def _store_sums(
+    b: ir.IRBuilder, r: Record, store_row: ir.Function, shape: KernelShape, chunk: _Chunk
+) -> None:
+    """Write the sums as weights, in whatever order those lie: taps are its points."""
+    pointer = FLOATS[shape.dtype].as_pointer()
+    tile_rows = number(shape.rows[0])
+    offset = b.add(b.mul(chunk.group, r.target_g), b.mul(chunk.first, r.target_c))
+    target = place(b, r.pointer_to("target", pointer), offset)
+    none = r.pointer_to("bias", pointer)
     runs = b.sdiv(r.taps, r.tap_run)
-    with counted(b, runs) as run, counted(b, mine) as row, counted(b, r.panels) as panel:
-        tile = b.add(b.mul(b.sdiv(row.index, number(tile_rows)), r.panels), panel.index)
+    with counted(b, runs) as run, counted(b, chunk.rows) as row, counted(b, r.panels) as panel:
+        tile = b.add(b.mul(b.sdiv(row.index, tile_rows), r.panels), panel.index)
         wide = b.icmp_signed("<", panel.index, r.wide_panels)
         width = b.select(wide, number(shape.columns), number(shape.lanes))
-        inside = b.mul(b.srem(row.index, number(tile_rows)), width)
+        inside = b.mul(b.srem(row.index, tile_rows), width)
         tap = b.mul(run.index, r.tap_run)
-        read = b.add(b.mul(tap, tap_size), b.add(b.mul(tile, tile_size), inside))
+        begin = b.add(b.mul(tap, chunk.tap_size), b.mul(tile, _tile_size(shape)))
         channel = b.mul(panel.index, number(shape.columns))
-        write = b.add(
-            r.at("target_taps", tap),
-            b.add(b.mul(row.index, r.target_c), b.mul(channel, r.target_f)),
-        )
+        moved = b.add(b.mul(row.index, r.target_c), b.mul(channel, r.target_f))
+        write = b.add(r.at("target_taps", tap), moved)
         used = smaller(b, b.sub(r.depth, channel), number(shape.columns))
-        b.call(
-            store_row,
-            [
-                place(b, target, write),
-                place(b, sums, read),
-                none,
-                r.tap_run,
-                used,
-                r.target_x,
-                r.target_f,
-                tap_size,
-            ],
-        )
-    # Zeros around the fine side times an infinity would be NaN where the definition has
-    # nothing: then the answer is not trusted, and the caller computes it another way.
-    total = b.mul(tap_size, r.taps)
+        arguments = [place(b, target, write), place(b, chunk.sums, b.add(begin, inside)), none]
+        steps = [r.target_x, r.target_f, chunk.tap_size]
+        b.call(store_row, [*arguments, r.tap_run, used, *steps])
+
+
+def _tell_of_nan(b: ir.IRBuilder, r: Record, shape: KernelShape, chunk: _Chunk) -> None:
+    """Raise the flag if any sum is NaN or infinite.
+
+    Zeros around the fine side times an infinity are NaN where the definition has nothing:
+    then the answer is not trusted, and the caller computes it another way.
+    """
+    vector = ir.VectorType(FLOATS[shape.dtype], shape.lanes)
+    total = b.mul(chunk.tap_size, r.taps)
     with counted(b, total, [zeros(vector)], step=shape.lanes) as k:
-        value = load(b, sums, k.index, vector)
-        k.carried = [b.fadd(k.carried[0], b.fmul(value, zeros(vector)))]
-    lane = b.extract_element(k.carried[0], ir.Constant(ir.IntType(32), 0))
-    for i in range(1, shape.lanes):
-        lane = b.fadd(lane, b.extract_element(k.carried[0], ir.Constant(ir.IntType(32), i)))
-    bad = b.fcmp_unordered("uno", lane, lane)
-    with b.if_then(bad, likely=False):
-        store(b, number(1), b.inttoptr(r.flag, I64.as_pointer()), 0)
+        nothing = b.fmul(load(b, chunk.sums, k.index, vector), zeros(vector))
+        k.carried = [b.fadd(k.carried[0], nothing)]
+    lanes = [b.extract_element(k.carried[0], ir.Constant(I32, i)) for i in range(shape.lanes)]
+    lane = lanes[0]
+    for other in lanes[1:]:
+        lane = b.fadd(lane, other)
+    with b.if_then(b.fcmp_unordered("uno", lane, lane), likely=False):
+        store(b, number(1), r.pointer_to("flag", I64.as_pointer()))

@@ -1,5 +1,7 @@
 """Rows of points: packed into scratch, and stored from it, in either layout."""
 
+from collections.abc import Sequence
+
 from llvmlite import ir
 
 from tconv.codegen.build import (
@@ -13,7 +15,7 @@ from tconv.codegen.build import (
     load,
     number,
     place,
-    splat,
+    smaller,
     store,
     transpose,
 )
@@ -51,35 +53,37 @@ def emit_pack_row(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
                         dtype,
                     )
         with apart:
-            _pack_planes(b, begin, source, count, depth, x_step, c_step, lanes)
+            _pack_planes(b, begin, source, (count, depth), (x_step, c_step), lanes)
     b.ret_void()
     return made
 
 
-def _pack_planes(b, begin, source, count, depth, x_step, c_step, lanes):
+def _pack_planes(  # noqa: PLR0913 - the emitted function's own arguments
+    b: ir.IRBuilder,
+    begin: ir.Value,
+    source: ir.Value,
+    sizes: tuple[ir.Value, ir.Value],
+    steps: tuple[ir.Value, ir.Value],
+    lanes: int,
+) -> None:
     """Transpose squares where points are neighbours in memory, single elements elsewhere."""
+    count, depth = sizes
+    x_step, c_step = steps
     vector = ir.VectorType(begin.type.pointee, lanes)
     neighbours = b.icmp_signed("==", x_step, number(1))
     squares = b.select(neighbours, number(-lanes), number(0))
     whole_c, whole_x = b.and_(depth, squares), b.and_(count, squares)
     with counted(b, whole_c, step=lanes) as c:
-        plane = place(b, source, b.mul(c.index, c_step))
+        planes = [place(b, source, b.mul(b.add(c.index, number(i)), c_step)) for i in range(lanes)]
         with counted(b, whole_x, step=lanes) as x:
-            rows = [
-                load(b, place(b, plane, b.mul(number(i), c_step)), x.index, vector)
-                for i in range(lanes)
-            ]
+            rows = [load(b, plane, x.index, vector) for plane in planes]
             for i, row in enumerate(transpose(b, rows)):
                 point = b.mul(b.add(x.index, number(i)), depth)
                 store(b, row, place(b, begin, point), c.index)
         with counted(b, count, first=whole_x) as x:
-            for i in range(lanes):
-                value = load(
-                    b,
-                    place(b, plane, b.mul(number(i), c_step)),
-                    b.mul(x.index, x_step),
-                )
-                store(b, value, place(b, begin, b.mul(x.index, depth)), b.add(c.index, number(i)))
+            target = place(b, place(b, begin, b.mul(x.index, depth)), c.index)
+            for i, plane in enumerate(planes):
+                store(b, load(b, plane, b.mul(x.index, x_step)), target, i)
     with counted(b, depth, first=whole_c) as c:
         plane = place(b, source, b.mul(c.index, c_step))
         with counted(b, count) as x:
@@ -117,55 +121,42 @@ def emit_store_row(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
     return made
 
 
-def _store_planes(b, arguments, lanes):
+def _store_planes(b: ir.IRBuilder, arguments: Sequence[ir.Value], lanes: int) -> None:
+    """Transpose squares where points are neighbours in memory, single elements elsewhere."""
     target, sums, bias, count, used, x_step, c_step, pitch = arguments
     vector = ir.VectorType(sums.type.pointee, lanes)
     neighbours = b.icmp_signed("==", x_step, number(1))
-    squares = b.select(neighbours, number(-lanes), number(0))
-    whole_c, whole_x = b.and_(used, number(-lanes)), b.and_(count, squares)
+    whole_x = b.and_(count, b.select(neighbours, number(-lanes), number(0)))
     with counted(b, used, step=lanes) as c:
         added = load(b, bias, c.index, vector)
         plane = place(b, target, b.mul(c.index, c_step))
-        full = b.icmp_signed("<", c.index, whole_c)
-        rows_used = b.select(full, number(lanes), b.sub(used, c.index))
+        rows_used = smaller(b, b.sub(used, c.index), number(lanes))
         with counted(b, whole_x, step=lanes) as x:
-            rows = [
-                b.fadd(
-                    load(
-                        b,
-                        sums,
-                        b.add(b.mul(b.add(x.index, number(i)), pitch), c.index),
-                        vector,
-                    ),
-                    added,
-                )
-                for i in range(lanes)
-            ]
+            rows = []
+            for i in range(lanes):
+                line = place(b, sums, b.mul(b.add(x.index, number(i)), pitch))
+                rows.append(b.fadd(load(b, line, c.index, vector), added))
             for i, row in enumerate(transpose(b, rows)):
                 with b.if_then(b.icmp_signed("<", number(i), rows_used), likely=True):
                     store(b, row, place(b, plane, b.mul(number(i), c_step)), x.index)
-        with counted(b, count, first=whole_x) as x, counted(b, rows_used) as i:
-            channel = b.add(c.index, i.index)
+        with counted(b, count, first=whole_x) as x, counted(b, rows_used) as k:
+            channel = b.add(c.index, k.index)
             value = load(b, sums, b.add(b.mul(x.index, pitch), channel))
             value = b.fadd(value, load(b, bias, channel))
-            row = place(b, plane, b.mul(i.index, c_step))
-            store(b, value, row, b.mul(x.index, x_step))
+            store(b, value, place(b, plane, b.mul(k.index, c_step)), b.mul(x.index, x_step))
 
 
-def copy(b, target, source, count, dtype):
+def copy(b: ir.IRBuilder, target: ir.Value, source: ir.Value, count: ir.Value, dtype: str) -> None:
     """Copy elements that lie side by side."""
     call = declared(b.module, "llvm.memcpy.p0i8.p0i8.i64", ir.VoidType(), [BYTE, BYTE, I64, I1])
     size = b.mul(count, number(BYTES[dtype]))
     b.call(call, [b.bitcast(target, BYTE), b.bitcast(source, BYTE), size, ir.Constant(I1, 0)])
 
 
-def zero_fill(b, target, count, dtype):
+def zero_fill(b: ir.IRBuilder, target: ir.Value, count: ir.Value, dtype: str) -> None:
     """Write zeros; nothing when there are none to write."""
     call = declared(b.module, "llvm.memset.p0i8.i64", ir.VoidType(), [BYTE, ir.IntType(8), I64, I1])
     size = b.mul(count, number(BYTES[dtype]))
     with b.if_then(b.icmp_signed(">", size, number(0))):
         zero = ir.Constant(ir.IntType(8), 0)
         b.call(call, [b.bitcast(target, BYTE), zero, size, ir.Constant(I1, 0)])
-
-
-__all__ = ["copy", "emit_pack_row", "emit_store_row", "splat", "zero_fill"]

@@ -30,7 +30,7 @@ from tconv.plan.machine import Machine
 
 FORMAT = 1
 MAGIC = b"tconv/jit"
-HEADER = struct.Struct("<9sI32s32s32sQ")  # magic, format, key, IR hash, code hash, code bytes
+HEADER = struct.Struct("<9sI32s32s32s")  # magic, format, key, hash of the IR, of the code
 PREFIX = HEADER.size + 32  # the header and its own hash
 MOST_BYTES = 64 * 1024**2
 ENTRY = re.compile(r"[0-9a-f]{64}\.kernel")
@@ -144,11 +144,10 @@ def _read(folder: Path, key: str) -> tuple[bytes | None, bytes | None]:
     header, code = data[: HEADER.size], data[PREFIX:]
     if len(data) < PREFIX or sha256(header).digest() != data[HEADER.size : PREFIX]:
         return None, None
-    magic, number, owner, ir_hash, code_hash, size = HEADER.unpack(header)
+    magic, number, owner, ir_hash, code_hash = HEADER.unpack(header)
     if (magic, number, owner) != (MAGIC, FORMAT, bytes.fromhex(key)):
         return None, None
-    whole = len(code) == size and sha256(code).digest() == code_hash
-    return ir_hash, code if whole else None
+    return ir_hash, code if sha256(code).digest() == code_hash else None
 
 
 def _read_private(path: Path) -> bytes:
@@ -169,9 +168,7 @@ def _read_private(path: Path) -> bytes:
 
 def _write(folder: Path, key: str, ir_hash: bytes, code: bytes) -> None:
     """Put an entry in place at once, or not at all: a full or failing disk is no error."""
-    header = HEADER.pack(
-        MAGIC, FORMAT, bytes.fromhex(key), ir_hash, sha256(code).digest(), len(code)
-    )
+    header = HEADER.pack(MAGIC, FORMAT, bytes.fromhex(key), ir_hash, sha256(code).digest())
     with suppress(OSError):
         number, name = tempfile.mkstemp(prefix="partial-", suffix=".tmp", dir=folder)
         try:

@@ -140,7 +140,8 @@ def process_triple() -> str:
 def _target_machine(architecture: str, cpu: str, features: str) -> llvm.TargetMachine:
     """Return LLVM's generator for a CPU; no names mean this process's own architecture."""
     triple = process_triple()
-    if architecture and not triple.startswith(architecture):
+    own = triple.partition("-")[0].replace("arm64", "aarch64")  # Apple's word for it
+    if architecture and architecture != own:
         _prepare_all()
         triple = f"{architecture}-unknown-linux-gnu"
     else:

@@ -5,6 +5,7 @@ from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
 from tconv.plan.machine import Machine
 from tconv.plan.plan import Plan, Step
+from tconv.plan.planes import Planes
 from tconv.plan.taps import TapProducts, tap_products
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "Gather",
     "Machine",
     "Plan",
+    "Planes",
     "Step",
     "TapProducts",
     "choose_plan",

@@ -6,6 +6,7 @@ from tconv.plan.correlate import Correlate, plan_correlate
 from tconv.plan.gather import Gather, plan_gather
 from tconv.plan.machine import Machine
 from tconv.plan.plan import Plan, Step
+from tconv.plan.planes import MOST_COLUMNS, Planes, plan_planes
 from tconv.plan.taps import tap_products
 from tconv.problem import Operand, Problem, accumulator
 
@@ -26,7 +27,12 @@ def choose_plan(problem: Problem, machine: Machine | None, no_machine: str) -> P
     slower = (("tap products", "moves every tap's product through memory"),)
     if problem.wanted is Operand.WEIGHTS:
         return _correlate(problem, plan_correlate(problem, machine, tile_rows(machine)), slower)
-    return _gather(problem, plan_gather(problem, machine), slower)
+    written = problem.fine_channels if problem.wanted is Operand.FINE else problem.coarse_channels
+    if written <= MOST_COLUMNS:
+        few = (name, f"{written} channels a group would leave vectors half empty")
+        return _planes(problem, plan_planes(problem, machine), (few, *slower))
+    many = ("planes", f"{written} channels a group fill vectors by themselves")
+    return _gather(problem, plan_gather(problem, machine), (many, *slower))
 
 
 def tile_rows(machine: Machine) -> int:
@@ -54,6 +60,19 @@ def _gather(problem: Problem, recipe: Gather, refused: tuple[tuple[str, str], ..
             Step("pack weights", tile, 0),
             Step("pack block", f"{block} points, {recipe.items} work items", 0),
             Step(name, f"tiles of points by {recipe.vectors}x{recipe.lanes}", problem.flops()),
+            Step("store", f"{'add bias, ' if problem.bias else ''}layout {_layout(problem)}", 0),
+        ),
+        recipe,
+    )  # fmt: skip
+
+
+def _planes(problem: Problem, recipe: Planes, refused: tuple[tuple[str, str], ...]) -> Plan:
+    block = "x".join(map(str, recipe.block))
+    return Plan(
+        problem, "planes", f"vectors of {recipe.lanes} points, for few channels a group", refused,
+        (
+            Step("pack block", f"{block} points, {recipe.items} work items", 0),
+            Step("planes", f"tiles of {recipe.rows} channels by points", problem.flops()),
             Step("store", f"{'add bias, ' if problem.bias else ''}layout {_layout(problem)}", 0),
         ),
         recipe,

@@ -193,7 +193,7 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         "scratch_counts": scratch.take_table(len(last.ranges)),
     }
     assert region == 0  # noqa: S101 - kernels find the region where scratch begins
-    arrays |= _outer_tables(axes, block, blocks, pitches)
+    arrays |= outer_tables(axes, block, blocks, pitches)
     return Gather(
         lanes=lanes,
         vectors=vectors,
@@ -211,23 +211,22 @@ def choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine
     """Return how many points of each axis one work item takes.
 
     What they read (``point`` bytes each) should stay in a third of the second-level cache,
-    and the ``sums`` bytes of one panel in one and a half times the first-level one.
+    and the ``sums`` bytes of one panel in a quarter of it.
     """
     sizes = [axis.end - axis.begin for axis in axes]
     block = list(sizes)
 
     def too_large() -> bool:
         extents = [a.step_in * (b - 1) + a.span for a, b in zip(axes, block, strict=True)]
-        read = point * math.prod(extents)
-        return read > machine.l2 // 3 or sums * axes[-1].step_out * math.prod(block) > (
-            3 * machine.l1 // 2
-        )
+        read, kept = point * math.prod(extents), sums * axes[-1].step_out * math.prod(block)
+        return read > machine.l2 // 3 or kept > machine.l2 // 4
 
     while max(block) > 1 and too_large():
         # Halve what is longest, the last axis only when it is twice as long as any other:
         # its neighbours are neighbours in memory too.
         place = max(
-            range(len(block)), key=lambda d: (block[d] * (2 if d < len(block) - 1 else 1), -d)
+            (d for d, size in enumerate(block) if size > 1),
+            key=lambda d: (block[d] * (2 if d < len(block) - 1 else 1), -d),
         )
         count = -(-sizes[place] // block[place]) + 1
         block[place] = min(-(-sizes[place] // count), block[place] - 1)
@@ -322,7 +321,7 @@ def _phase_tables(
     return arrays, [run for run in runs if run.taps], start
 
 
-def _outer_tables(
+def outer_tables(
     axes: list[AxisPhases], block: list[int], blocks: list[int], pitches: list[int]
 ) -> dict[str, list[int]]:
     """Return the arrays with one number for each outer axis, and those for its phases."""

@@ -1,5 +1,7 @@
 """Run compiled plans on arrays."""
 
+from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,16 +10,27 @@ import numpy.typing as npt
 
 from tconv.plan import correlate as correlate_plan
 from tconv.plan import gather as gather_plan
+from tconv.plan import planes as planes_plan
 from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
+from tconv.plan.planes import Planes
+from tconv.plan.weights import plan_packing
 from tconv.problem import Operand, Problem, numpy_dtype
 from tconv.runtime import pool
-from tconv.runtime.kernels import correlate_kernel, gather_kernel, pack_weights_kernel
+from tconv.runtime.kernels import (
+    correlate_kernel,
+    gather_kernel,
+    pack_weights_kernel,
+    planes_kernel,
+)
 from tconv.runtime.scratch import scratch_address
 from tconv.threads import get_num_threads
 
 Array = npt.NDArray[Any]
 
+MOST_LAUNCHES = 64  # kept for each problem; a stream of odd strides must not pile up
+SPARE = 64  # elements that kernels may read past the end of a bias
+SMALL_PACKING = 32_768  # weights, likewise
 SMALL = 500_000  # flops below which waking a worker costs more than it saves
 
 
@@ -26,70 +39,120 @@ class PackedWeights:
     """Weights in the order that tiles read them."""
 
     panels: Array
+    address: int
     finite: bool  # with infinities, zeros around the picture must not be multiplied
     source: Array
 
 
-class GatherRunner:
-    """FINE or COARSE by a compiled gather."""
+class _Runner:
+    """What FINE and COARSE by any compiled algorithm have in common."""
 
-    def __init__(self, problem: Problem, recipe: Gather) -> None:
-        self.problem, self.recipe = problem, recipe
+    fields: Mapping[str, int]
+
+    def __init__(self, problem: Problem, recipe: Gather | Planes, kernel: int) -> None:
+        self.problem, self.kernel = problem, kernel
         self.dtype = numpy_dtype(problem.dtype)
-        self.source = problem.given[0] if problem.given[0] is not Operand.WEIGHTS else Operand.FINE
-        self.letters = ("c", "f") if problem.wanted is Operand.FINE else ("f", "c")
-        self.kernel = gather_kernel(problem.dtype)
+        fine = problem.wanted is Operand.FINE
+        self.source = Operand.COARSE if fine else Operand.FINE
+        self.letters = ("c", "f") if fine else ("f", "c")
+        self.record, self.items = recipe.record, recipe.items
         self.scratch_bytes = -(-recipe.scratch * self.dtype.itemsize // 64) * 64
         self.single = problem.flops() < SMALL
-        self.columns = recipe.lanes * recipe.vectors
-        self.no_bias = np.zeros(problem.groups * recipe.panels * self.columns, self.dtype)
-        self.records: dict[tuple[tuple[int, ...], tuple[int, ...]], npt.NDArray[np.int64]] = {}
-        taps = [tap for run in recipe.runs for tap in run.taps]
-        self.taps = np.array(taps, np.int64).reshape(-1, len(problem.axes))
-
-    def pack(self, weights: Array) -> PackedWeights:
-        """Return the weights as panels, zeros past the last channel."""
-        problem, recipe = self.problem, self.recipe
-        item = self.dtype.itemsize
-        weights = addressable(weights)
-        strides = [stride // item for stride in weights.strides]
-        letters, spatial = problem.weights_layout.steps(strides, problem.sizes)
-        read, written = (letters[letter] for letter in self.letters)
-        depth, columns = (problem.sizes[letter] for letter in self.letters)
-        offsets = self.taps @ np.array(spatial, np.int64)
-        panels = np.empty(problem.groups * recipe.group_weights + self.columns, self.dtype)
-        pack = pack_weights_kernel(problem.dtype)
-        target, source, table = address(panels), address(weights), address(offsets)
-        good = 1
-        for group in range(problem.groups):
-            begin = target + item * group * recipe.group_weights
-            from_ = source + item * group * letters.get("g", 0)
-            done = 0
-            for run in recipe.runs:
-                good &= pack(
-                    begin + item * run.start, from_, table + 8 * done, len(run.taps),
-                    depth, columns, read, written, run.panel_step, run.first_row,
-                )  # fmt: skip
-                done += len(run.taps)
-        return PackedWeights(panels, bool(good), weights)
+        self.launches: dict[tuple[tuple[int, ...], tuple[int, ...]], Launch] = {}
+        self.no_bias = self._padded(np.zeros(problem.groups * problem.sizes[self.letters[1]]))
 
     def run(self, data: Array, packed: PackedWeights, bias: Array | None, out: Array) -> None:
         """Compute into ``out``."""
-        problem = self.problem
         data = addressable(data)
-        record = self._record(data, out).copy()
         added = self.no_bias if bias is None else self._padded(bias)
-        record[0], record[1] = address(data), address(out)
-        record[2], record[3] = address(packed.panels), address(added)
-        threads = 1 if self.single else get_num_threads()
-        pool.run(
-            self.kernel,
-            address(record),
-            scratch_address(self.scratch_bytes * threads),
-            self.scratch_bytes,
-            self.recipe.items,
-            threads,
-        )
+        launch = self.launch(data.strides, out.strides)
+        launch(address(data), address(out), packed.address, address(added))
+
+    def launch(self, source: tuple[int, ...], target: tuple[int, ...]) -> "Launch":
+        """Return the kernel made ready for arrays of these strides."""
+        found = self.launches.get((source, target))
+        if found is None:
+            record = self._strided(source, target)
+            found = Launch(self.kernel, record, self.scratch_bytes, self.items, single=self.single)
+            if len(self.launches) < MOST_LAUNCHES:
+                self.launches[source, target] = found
+        return found
+
+    def _padded(self, bias: Array) -> Array:
+        """Return the bias as kernels read it, with a vector to spare at the end."""
+        padded = np.zeros(bias.size + SPARE, self.dtype)
+        padded[: bias.size] = bias
+        return padded
+
+    def _strided(self, source: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
+        """Return the record for arrays of these strides."""
+        problem, item, fields = self.problem, self.dtype.itemsize, self.fields
+        record = list(self.record)
+        for name, operand, strides, letter in (
+            ("source", self.source, source, self.letters[0]),
+            ("target", problem.wanted, target, self.letters[1]),
+        ):
+            steps = [stride // item for stride in strides]
+            letters, spatial = problem.layout(operand).steps(steps, problem.sizes)
+            record[fields[f"{name}_n"]] = letters["n"]
+            record[fields[f"{name}_g"]] = letters["g"]
+            record[fields[f"{name}_c"]] = letters[letter]
+            record[fields[f"{name}_x"]] = spatial[-1]
+            begin = record[fields[f"{name}_steps"]]
+            record[begin : begin + len(spatial) - 1] = spatial[:-1]
+        return record
+
+
+class PlanesRunner(_Runner):
+    """FINE or COARSE with few channels a group."""
+
+    fields = planes_plan.FIELDS
+
+    def __init__(self, problem: Problem, recipe: Planes) -> None:
+        super().__init__(problem, recipe, planes_kernel(problem.dtype, recipe.rows))
+        self.taps = tuple(np.array(recipe.taps).T) if recipe.taps else None
+
+    def pack(self, weights: Array) -> PackedWeights:
+        """Return the weights group by group, tap by tap, in the kernel's order of taps."""
+        problem = self.problem
+        shape, permutation = problem.path(Operand.WEIGHTS, f"xg{''.join(self.letters)}")
+        view = weights.reshape(shape).transpose(permutation)
+        taken = view[:0].reshape(0, *view.shape[-3:]) if self.taps is None else view[self.taps]
+        panels = np.ascontiguousarray(taken.swapaxes(0, 1))
+        return PackedWeights(panels, address(panels), bool(np.isfinite(panels).all()), weights)
+
+
+class GatherRunner(_Runner):
+    """FINE or COARSE by a compiled gather."""
+
+    fields = gather_plan.FIELDS
+
+    def __init__(self, problem: Problem, recipe: Gather) -> None:
+        self.recipe = recipe
+        self.columns = recipe.lanes * recipe.vectors
+        super().__init__(problem, recipe, gather_kernel(problem.dtype))
+        self.packings: dict[tuple[int, ...], Launch] = {}
+        self.packed_size = problem.groups * recipe.group_weights
+
+    def pack(self, weights: Array) -> PackedWeights:
+        """Return the weights as panels, zeros past the last channel."""
+        weights = addressable(weights)
+        panels = np.empty(self.packed_size, self.dtype)
+        launch = self.packings.get(weights.strides)
+        if launch is None:
+            problem, recipe, item = self.problem, self.recipe, self.dtype.itemsize
+            steps = tuple(stride // item for stride in weights.strides)
+            items = problem.groups * len(recipe.runs) * recipe.panels
+            launch = Launch(
+                pack_weights_kernel(problem.dtype), list(plan_packing(problem, recipe, steps)),
+                0, items, single=weights.size < SMALL_PACKING,
+            )  # fmt: skip
+            if len(self.packings) < MOST_LAUNCHES:
+                self.packings[weights.strides] = launch
+        flag = array("q", [0])
+        target = address(panels)
+        launch(address(weights), target, flag.buffer_info()[0])
+        return PackedWeights(panels, target, not flag[0], weights)
 
     def _padded(self, bias: Array) -> Array:
         """Return the bias with zeros where panels have channels and the result has none."""
@@ -98,30 +161,37 @@ class GatherRunner:
         padded[:, : bias.size // groups] = bias.reshape(groups, -1)
         return padded
 
-    def _record(self, data: Array, out: Array) -> npt.NDArray[np.int64]:
-        """Return the record for arrays of these strides."""
-        key = (data.strides, out.strides)
-        found = self.records.get(key)
-        if found is not None:
-            return found
-        problem, item = self.problem, self.dtype.itemsize
-        record = np.array(self.recipe.record, np.int64)
-        fields = gather_plan.FIELDS
-        for name, operand, array, letter in (
-            ("source", self.source, data, self.letters[0]),
-            ("target", problem.wanted, out, self.letters[1]),
-        ):
-            strides = [stride // item for stride in array.strides]
-            letters, spatial = problem.layout(operand).steps(strides, problem.sizes)
-            record[fields[f"{name}_n"]] = letters["n"]
-            record[fields[f"{name}_g"]] = letters["g"]
-            record[fields[f"{name}_c"]] = letters[letter]
-            record[fields[f"{name}_x"]] = spatial[-1]
-            begin = record[fields[f"{name}_steps"]]
-            record[begin : begin + len(spatial) - 1] = spatial[:-1]
-        if len(self.records) < 64:
-            self.records[key] = record
-        return record
+
+class Launch:
+    """A kernel with its record, waiting for addresses.
+
+    Calls may come from several threads at once, so each takes a record of its own: a used
+    one if there is one, which costs less than a copy.
+    """
+
+    __slots__ = ("items", "kernel", "scratch_bytes", "single", "spare", "template")
+
+    def __init__(
+        self, kernel: int, record: list[int], scratch_bytes: int, items: int, *, single: bool
+    ) -> None:
+        self.kernel, self.scratch_bytes, self.items = kernel, scratch_bytes, items
+        self.single = single or items == 1
+        self.template = array("q", record)
+        self.spare: list[array[int]] = []
+
+    def __call__(self, *addresses: int) -> None:
+        """Run with the addresses that the record begins with."""
+        spare = self.spare
+        record = spare.pop() if spare else self.template[:]
+        for place, number in enumerate(addresses):
+            record[place] = number
+        threads = 1 if self.single else get_num_threads()
+        size = self.scratch_bytes
+        pool.run(
+            self.kernel, record.buffer_info()[0], scratch_address(size * threads), size,
+            self.items, threads,
+        )  # fmt: skip
+        spare.append(record)
 
 
 class CorrelateRunner:
@@ -144,13 +214,13 @@ class CorrelateRunner:
         fields = correlate_plan.FIELDS
         flag = np.zeros(1, np.int64)
         addresses = {"source": fine, "coarse": coarse, "target": out, "bias": self.no_bias}
-        for name, array in (*addresses.items(), ("flag", flag)):
-            record[fields[name]] = address(array)
-        for name, operand, array, letter in (
+        for name, each in (*addresses.items(), ("flag", flag)):
+            record[fields[name]] = address(each)
+        for name, operand, each, letter in (
             ("source", Operand.FINE, fine, "f"),
             ("coarse", Operand.COARSE, coarse, "c"),
         ):
-            strides = [stride // item for stride in array.strides]
+            strides = [stride // item for stride in each.strides]
             letters, spatial = problem.layout(operand).steps(strides, problem.sizes)
             record[fields[f"{name}_g"]] = letters["g"]
             record[fields[f"{name}_c"]] = letters[letter]
@@ -180,16 +250,28 @@ class CorrelateRunner:
         return not flag[0]
 
 
-def addressable(array: Array) -> Array:
+def runner(
+    problem: Problem, recipe: Gather | Planes | Correlate
+) -> GatherRunner | PlanesRunner | CorrelateRunner:
+    """Return what runs a recipe."""
+    if isinstance(recipe, Gather):
+        return GatherRunner(problem, recipe)
+    return (
+        PlanesRunner(problem, recipe)
+        if isinstance(recipe, Planes)
+        else (CorrelateRunner(problem, recipe))
+    )
+
+
+def addressable(given: Array) -> Array:
     """Return an array whose elements lie at whole numbers of elements from each other."""
-    if array.flags.c_contiguous and array.flags.aligned:
-        return array
-    item = array.itemsize
-    if array.flags.aligned and all(stride % item == 0 for stride in array.strides):
-        return array
-    return np.ascontiguousarray(array)
+    if given.flags.aligned:
+        item = given.itemsize
+        if given.flags.c_contiguous or all(stride % item == 0 for stride in given.strides):
+            return given
+    return np.ascontiguousarray(given)
 
 
-def address(array: npt.NDArray[Any]) -> int:
+def address(given: Array) -> int:
     """Return where an array begins."""
-    return int(array.__array_interface__["data"][0])
+    return int(given.__array_interface__["data"][0])

@@ -1,6 +1,5 @@
 """The compiled kernels of this machine, loaded when first needed."""
 
-import ctypes
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -8,14 +7,14 @@ from pathlib import Path
 from llvmlite import ir
 
 from tconv import codegen, plan
+from tconv.codegen.block import KernelShape
 from tconv.codegen.correlate import emit_correlate
-from tconv.codegen.gather import KernelShape, emit_gather
+from tconv.codegen.gather import emit_gather
+from tconv.codegen.planes import emit_planes
 from tconv.codegen.weights import emit_pack_weights
 from tconv.jit import KernelSource, Machine, host_machine, load_kernel, source_version
 from tconv.plan.choose import tile_rows
 from tconv.settings import settings
-
-WORD = ctypes.c_int64
 
 
 @cache
@@ -32,32 +31,42 @@ def kernel_shape(dtype: str, target: Machine) -> KernelShape:
 @cache
 def gather_kernel(dtype: str) -> int:
     """Return the address of ``gather(record, scratch, item)``."""
-    return _address("gather", dtype, lambda module, shape: emit_gather(module, shape))
+    return _address("gather", dtype, emit_gather)
 
 
 @cache
 def correlate_kernel(dtype: str) -> int:
     """Return the address of ``correlate(record, scratch, item)``."""
-    return _address("correlate", dtype, lambda module, shape: emit_correlate(module, shape))
+    return _address("correlate", dtype, emit_correlate)
 
 
 @cache
-def pack_weights_kernel(dtype: str) -> Callable[..., int]:
-    """Return ``pack_weights`` as a function of addresses and numbers."""
-    address = _address("pack_weights", dtype, emit_pack_weights)
-    return ctypes.CFUNCTYPE(WORD, *[WORD] * 10)(address)
+def planes_kernel(dtype: str, rows: int) -> int:
+    """Return the address of ``planes(record, scratch, item)`` for so many channels a group."""
+    shape = KernelShape(dtype, machine().lanes(dtype), 1, (rows,))
+    return _compiled("planes", shape, emit_planes)
+
+
+@cache
+def pack_weights_kernel(dtype: str) -> int:
+    """Return the address of ``pack_weights(record, scratch, item)``."""
+    return _address("pack_weights", dtype, emit_pack_weights)
 
 
 def _address(name: str, dtype: str, emit: Callable[[ir.Module, KernelShape], object]) -> int:
-    shape = kernel_shape(dtype, machine())
+    return _compiled(name, kernel_shape(dtype, machine()), emit)
 
+
+def _compiled(
+    name: str, shape: KernelShape, emit: Callable[[ir.Module, KernelShape], object]
+) -> int:
     def text() -> str:
         module = ir.Module(name)
         emit(module, shape)
         return str(module)
 
     source = KernelSource(name, repr(shape), _version(), text)
-    return load_kernel(source, machine(), settings().cache_dir).address(f"{name}_{dtype}")
+    return load_kernel(source, machine(), settings().cache_dir).address(f"{name}_{shape.dtype}")
 
 
 @cache

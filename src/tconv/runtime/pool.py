@@ -47,6 +47,13 @@ class _Crew:
         self.pool = -(-ctypes.addressof(memory) // (8 * LINE)) * (8 * LINE)
 
 
+# What run() reads; globals are the cheapest place for it.
+_crew: _Crew
+_pool: int
+_ready: int  # threads that have been arranged for
+_run: Callable[[int, int, int, int, int, int, int], None]
+
+
 def run(  # noqa: PLR0913 - runs once a step: a record would cost more than the hand-off
     kernel: int, record: int, scratch: int, scratch_step: int, items: int, threads: int
 ) -> None:
@@ -64,7 +71,7 @@ def run(  # noqa: PLR0913 - runs once a step: a record would cost more than the 
 
 def _grow(threads: int) -> None:
     """Start workers until there are ``threads`` threads, the caller among them."""
-    global _ready, _run  # noqa: PLW0603 - reading globals is the cheapest way for run()
+    global _ready, _run  # noqa: PLW0603 - see there
     crew = _crew
     with crew.lock:
         if threads <= _ready:
@@ -81,7 +88,7 @@ def _grow(threads: int) -> None:
 
 def _shrink(threads: int) -> None:
     """Let the workers go that ``threads`` threads do not need."""
-    global _ready  # noqa: PLW0603 - see _grow
+    global _ready  # noqa: PLW0603 - see there
     crew = _crew
     with crew.lock:
         if threads >= _ready:
@@ -154,7 +161,7 @@ def _number_at(address: int) -> ctypes.c_int64:
 
 def _begin() -> None:
     """Begin without workers: at import, and in a forked child, where all of them are gone."""
-    global _crew, _pool, _ready  # noqa: PLW0603 - see _grow
+    global _crew, _pool, _ready  # noqa: PLW0603 - see there
     _crew = _Crew()
     _pool, _ready = _crew.pool, 0
 
@@ -170,7 +177,6 @@ def _close() -> None:
             crew.lock.release()
 
 
-_run: Callable[[int, int, int, int, int, int, int], None]
 _begin()
 watch(_shrink)
 atexit.register(_close)
@@ -178,7 +184,7 @@ if hasattr(os, "register_at_fork"):
     # A fork waits until no other thread is starting or stopping workers, so that the child
     # cannot inherit half of that.
     os.register_at_fork(
-        before=lambda: _crew.lock.acquire(),
-        after_in_parent=lambda: _crew.lock.release(),
+        before=lambda: _crew.lock.acquire(),  # noqa: PLW0108 - a child has another crew
+        after_in_parent=lambda: _crew.lock.release(),  # noqa: PLW0108 - the same
         after_in_child=_begin,
     )

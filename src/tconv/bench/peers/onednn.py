@@ -13,6 +13,11 @@ INFERENCE, TRAINING = 96, 64  # dnnl_forward_inference, dnnl_forward_training
 AUTO, DECONVOLUTION = 0x3, 0xA  # dnnl_convolution_auto, dnnl_deconvolution_direct
 
 
+# This implementation compiles so many kernels for long windows that it takes seconds for 256
+# taps and minutes for 1024; there it is the only one.
+PATIENT, MANY_TAPS = "brgconv_strided", 512
+
+
 @dataclass(frozen=True, slots=True)
 class Role:
     """What an argument is called: to run the primitive, and to ask for its format."""
@@ -66,6 +71,9 @@ def _prepare(task: Task, *, blocked: bool) -> Ready:
     views = {operand: _view(task, operand) for operand in Operand}
     asked = {operand: _asked(task, operand, views[operand], blocked=blocked) for operand in Operand}
     description = _describe(task, asked)
+    taps, code = max(task.layer.kernel), dnnl.implementation(description)
+    if taps >= MANY_TAPS and PATIENT in code:
+        raise Refused(f"oneDNN's {code} takes minutes to compile for {taps} taps")
     roles = ROLES[task.wanted]
     formats = {operand: dnnl.chosen(description, roles[operand].query) for operand in Operand}
     memories = {operand: dnnl.memory(formats[operand]) for operand in Operand}
@@ -83,7 +91,7 @@ def _prepare(task: Task, *, blocked: bool) -> Ready:
         dnnl.reorder((formats[task.wanted], ours), (memories[task.wanted], dnnl.memory(ours, out)))
         return out
 
-    return Ready(run, result, dnnl.implementation(description))
+    return Ready(run, result, code)
 
 
 def _describe(task: Task, asked: dict[Operand, dnnl.Owned]) -> dnnl.Owned:

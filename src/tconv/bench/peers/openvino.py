@@ -37,8 +37,8 @@ def one_operator(task: Task) -> Ready:
 
 
 def version() -> str:
-    """Return OpenVINO's version."""
-    return str(openvino.__version__)
+    """Return OpenVINO's version, without the name of its build."""
+    return str(openvino.__version__).partition("-")[0]
 
 
 def _data(task: Task) -> Operand:

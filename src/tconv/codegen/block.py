@@ -1,0 +1,155 @@
+"""Blocks of points: which they are, and the region that they read, packed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tconv.codegen.build import (
+    I64,
+    counted,
+    larger,
+    load,
+    number,
+    place,
+    smaller,
+    store,
+)
+
+MOST_AXES = 64  # NumPy's own limit
+
+
+@dataclass(frozen=True, slots=True)
+class KernelShape:
+    """What is baked: the type, and the shape of the register tile."""
+
+    dtype: str
+    lanes: int
+    vectors: int
+    rows: tuple[int, ...]  # of the tiles, largest first, ending with 1
+
+    @property
+    def columns(self) -> int:
+        """Channels of a wide panel."""
+        return self.lanes * self.vectors
+
+
+class Record:
+    """A plan's numbers, read by name."""
+
+    def __init__(
+        self, b: ir.IRBuilder, pointer: ir.Value, fields: Mapping[str, int], arrays: Sequence[str]
+    ) -> None:
+        self.b, self.pointer, self.fields, self.arrays = b, pointer, fields, arrays
+
+    def __getattr__(self, name: str) -> ir.Value:
+        """Emit the load of a number, or the address of an array."""
+        value = load(self.b, self.pointer, self.fields[name])
+        return place(self.b, self.pointer, value) if name in self.arrays else value
+
+    def at(self, name: str, index: ir.Value) -> ir.Value:
+        """Emit the load of one entry of an array."""
+        return load(self.b, getattr(self, name), index)
+
+    def pointer_to(self, name: str, kind: ir.Type) -> ir.Value:
+        """Emit an address that the record holds as a number."""
+        return self.b.inttoptr(getattr(self, name), kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The points of one block: tables by outer axis, numbers for the last one."""
+
+    starts: ir.Value
+    stops: ir.Value
+    lows: ir.Value  # where a phase begins in the block
+    extents: ir.Value  # how many a phase, or the packed region, has there
+    start: ir.Value
+    stop: ir.Value
+
+
+def emit_block(
+    b: ir.IRBuilder, r: Record, index: ir.Value, *, begins: bool
+) -> tuple[Block, ir.Value]:
+    """Find the block of a running number; also return what is left of the number.
+
+    ``begins`` tells whether axes may begin at other points than 0.
+    """
+    with b.goto_entry_block():  # in a loop the stack would grow with every turn
+        starts, stops, lows, extents = (b.alloca(I64, number(MOST_AXES)) for _ in range(4))
+    start = b.mul(b.srem(index, r.blocks), r.block)
+    start = b.add(start, r.begin) if begins else start
+    stop = smaller(b, b.add(start, r.block), r.end)
+    with counted(b, r.outer, [b.sdiv(index, r.blocks)]) as axis:
+        d = b.sub(b.sub(r.outer, number(1)), axis.index)
+        (rest,) = axis.carried
+        blocks, size = r.at("outer_blocks", d), r.at("outer_block", d)
+        first = b.mul(b.srem(rest, blocks), size)
+        first = b.add(first, r.at("begins", d)) if begins else first
+        store(b, first, starts, d)
+        store(b, smaller(b, b.add(first, size), r.at("ends", d)), stops, d)
+        axis.carried = [b.sdiv(rest, blocks)]
+    return Block(starts, stops, lows, extents, start, stop), axis.carried[0]
+
+
+def emit_pack_region(  # noqa: PLR0913 - where from, where to, and by what
+    b: ir.IRBuilder,
+    r: Record,
+    pack_row: ir.Function,
+    block: Block,
+    scratch: ir.Value,
+    source: ir.Value,
+) -> None:
+    """Pack all that the block reads: lines of points, channels side by side, zeros outside."""
+    lines = emit_region_extents(b, r, block)
+    first = b.add(b.mul(block.start, r.step_in), r.low_in)
+    points = b.sub(b.sub(block.stop, block.start), number(1))
+    length = b.add(b.mul(points, r.step_in), r.span)
+    before = smaller(b, larger(b, b.neg(first), number(0)), length)
+    left = b.sub(length, before)
+    inside = larger(b, smaller(b, b.sub(b.sub(r.size_in, first), before), left), number(0))
+    with counted(b, lines) as line:
+        target, read, valid = emit_region_line(b, r, block, line.index)
+        head = b.select(valid, before, length)
+        body = b.select(valid, inside, number(0))
+        tail = b.sub(b.sub(length, head), body)
+        origin = b.add(read, b.mul(b.add(first, head), r.source_x))
+        offset = b.select(valid, origin, number(0))
+        arguments = [place(b, scratch, target), place(b, source, offset)]
+        b.call(pack_row, [*arguments, head, body, tail, r.depth, r.source_x, r.source_c])
+
+
+def emit_region_extents(b: ir.IRBuilder, r: Record, block: Block) -> ir.Value:
+    """Note how far the block's region reaches on outer axes; return how many lines it has."""
+    with counted(b, r.outer, [number(1)]) as axis:
+        d = axis.index
+        count = b.sub(load(b, block.stops, d), load(b, block.starts, d))
+        extent = b.add(b.mul(b.sub(count, number(1)), r.at("steps_in", d)), r.at("spans", d))
+        store(b, extent, block.extents, d)
+        axis.carried = [b.mul(axis.carried[0], extent)]
+    return axis.carried[0]
+
+
+def emit_region_line(
+    b: ir.IRBuilder, r: Record, block: Block, index: ir.Value
+) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Return where a line of the region goes, where it comes from, and whether it exists."""
+    with counted(b, r.outer, [index, number(0), number(0), number(1)]) as axis:
+        d = b.sub(b.sub(r.outer, number(1)), axis.index)
+        rest, target, read, valid = axis.carried
+        extent = load(b, block.extents, d)
+        here = b.srem(rest, extent)
+        origin = b.add(b.mul(load(b, block.starts, d), r.at("steps_in", d)), r.at("lows_in", d))
+        coordinate = b.add(origin, here)
+        good = b.and_(
+            b.icmp_signed(">=", coordinate, number(0)),
+            b.icmp_signed("<", coordinate, r.at("sizes_in", d)),
+        )
+        axis.carried = [
+            b.sdiv(rest, extent),
+            b.add(target, b.mul(here, r.at("pitches", d))),
+            b.add(read, b.mul(coordinate, r.at("source_steps", d))),
+            b.and_(valid, b.zext(good, I64)),
+        ]
+    _, target, read, valid = axis.carried
+    return target, read, b.icmp_signed("!=", valid, number(0))

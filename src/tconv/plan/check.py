@@ -1,0 +1,406 @@
+"""A plan's tables, run as kernels run them and held against the relation.
+
+Kernels trust a plan blindly.  Here every index that they would compute is computed again, one
+output point after the other, and refused if it leaves its array, if an output is written
+twice or never, or if other points meet than :meth:`Axis.fine` says.  Tests run this, and so
+does ``TCONV_CHECK=1``.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise, product
+
+from tconv.errors import InternalError
+from tconv.plan import correlate, gather
+from tconv.plan.correlate import Correlate
+from tconv.plan.gather import Gather
+from tconv.plan.plan import Plan
+from tconv.problem import Axis, Operand, Problem, accumulator
+
+Point = tuple[int, ...]
+Terms = set[tuple[Point, Point]]  # taps, and the points that they are multiplied by
+Region = dict[int, Point | None]  # where a packed point begins: which it is, None for zeros
+
+
+def check_plan(plan: Plan, *, tile_rows: int = 1) -> None:
+    """Refuse a plan that would make kernels go wrong; their tiles have ``tile_rows`` rows.
+
+    What NumPy runs has no tables, so there is nothing to check.
+    """
+    if isinstance(plan.recipe, Gather):
+        _GatherRun(plan.problem, plan.recipe).check()
+    elif isinstance(plan.recipe, Correlate):
+        _CorrelateRun(plan.problem, plan.recipe).check(tile_rows)
+
+
+def _demand(holds: object, wrong: str, found: object) -> None:
+    if not holds:
+        raise InternalError(
+            "tconv plan",
+            f"{wrong}.",
+            got={"found": found},
+            rule="a plan writes every output once, as the relation says, and keeps to its arrays",
+            fix="please report this problem; TCONV_ENGINE=numpy works until then",
+        )
+
+
+def _apart(stretches: Iterable[tuple[int, int]], end: int) -> bool:
+    """Tell whether stretches lie between 0 and an end, none on another."""
+    ordered = [(0, 0), *sorted(stretches), (end, end)]
+    return all(stop <= start for (_, stop), (start, _) in pairwise(ordered))
+
+
+def _split(number: int, sizes: Sequence[int]) -> list[int]:
+    """Return the digits of a running number, the last varying fastest."""
+    digits = []
+    for size in reversed(sizes):
+        number, digit = divmod(number, size)
+        digits.append(digit)
+    return digits[::-1]
+
+
+class _Record:
+    """A record as kernels read it, but never behind the end of an array."""
+
+    def __init__(
+        self, numbers: tuple[int, ...], scalars: tuple[str, ...], arrays: tuple[str, ...]
+    ) -> None:
+        head = len(scalars) + len(arrays)
+        borders = [*numbers[len(scalars) : head], len(numbers)]
+        ordered = borders == sorted(borders) and borders[0] >= head
+        _demand(ordered, "an array of the record begins inside another", borders)
+        self.scalars = dict(zip(scalars, numbers, strict=False))
+        self.arrays = {
+            name: numbers[begin:end]
+            for name, (begin, end) in zip(arrays, pairwise(borders), strict=True)
+        }
+
+    def __getattr__(self, name: str) -> int:
+        """Return a number of the record."""
+        return self.scalars[name]
+
+    def at(self, name: str, index: int) -> int:
+        """Return one entry of an array."""
+        size = len(self.arrays[name])
+        _demand(0 <= index < size, f"an index leaves the table {name}", (index, size))
+        return self.arrays[name][index]
+
+    def outer_of(self, name: str) -> list[int]:
+        """Return the entries of an array for the axes but the last."""
+        return [self.at(name, d) for d in range(self.outer)]
+
+
+class _Scratch:
+    """The parts of one worker's scratch: where each begins, and how far it is used."""
+
+    def __init__(self, r: _Record, size: int, dtype: str) -> None:
+        self.size, self.item = size, accumulator(dtype).itemsize
+        prefix = "scratch_"
+        parts = [name.removeprefix(prefix) for name in r.scalars if name.startswith(prefix)]
+        self.begins = {"region": 0, **{part: r.scalars[prefix + part] for part in parts}}
+        self.used = dict.fromkeys(self.begins, 0)
+
+    def touch(self, part: str, end: int) -> None:
+        """Note that the elements of a part before ``end`` are read or written."""
+        self.used[part] = max(self.used[part], end)
+
+    def touch_table(self, part: str, entries: int) -> None:
+        """Note that a part is a table of 64-bit entries."""
+        _demand(self.begins[part] * self.item % 8 == 0, "a table is not aligned", part)
+        self.touch(part, -(-entries * 8 // self.item))
+
+    def check(self) -> None:
+        """Refuse parts that overlap or leave the scratch."""
+        parts = [(begin, begin + self.used[part]) for part, begin in self.begins.items()]
+        _demand(_apart(parts, self.size), "parts of the scratch overlap", (parts, self.size))
+
+
+class _Block:
+    """The points of one block: from and to, and how many, on each axis."""
+
+    def __init__(self, starts: list[int], stops: list[int]) -> None:
+        self.starts, self.stops = starts, stops
+        self.counts = [stop - start for start, stop in zip(starts, stops, strict=True)]
+        _demand(min(self.counts) > 0, "a block is empty", (starts, stops))
+
+
+def _blocks(r: _Record, begins: list[int]) -> Iterator[_Block]:
+    """Yield every block in the order of work items."""
+    counts = [*r.outer_of("outer_blocks"), r.blocks]
+    sizes = [*r.outer_of("outer_block"), r.block]
+    ends = [*r.outer_of("ends"), r.end]
+    for index in range(math.prod(counts)):
+        digits = _split(index, counts)
+        starts = [d * size + b for d, size, b in zip(digits, sizes, begins, strict=True)]
+        stops = [min(a + size, end) for a, size, end in zip(starts, sizes, ends, strict=True)]
+        yield _Block(starts, stops)
+
+
+def _pack(r: _Record, block: _Block, sizes: Sequence[int], scratch: _Scratch) -> Region:
+    """Return the region that a block reads of an array of these sizes."""
+    steps = [*r.outer_of("steps_in"), r.step_in]
+    spans = [*r.outer_of("spans"), r.span]
+    lows = [*r.outer_of("lows_in"), r.low_in]
+    limits = [*r.outer_of("sizes_in"), r.size_in]
+    pitches = [*r.outer_of("pitches"), r.depth]
+    extents = [(n - 1) * step + s for n, step, s in zip(block.counts, steps, spans, strict=True)]
+    firsts = [a * step + low for a, step, low in zip(block.starts, steps, lows, strict=True)]
+    region: Region = {}
+    for here in product(*map(range, extents)):
+        point = tuple(first + h for first, h in zip(firsts, here, strict=True))
+        where = sum(h * pitch for h, pitch in zip(here, pitches, strict=True))
+        _demand(where not in region, "two points are packed in one place", point)
+        exists = all(0 <= p < limit for p, limit in zip(point, limits, strict=True))
+        inside = all(p < size for p, size in zip(point, sizes, strict=True))
+        _demand(inside or not exists, "packing reads outside the source", (point, sizes))
+        region[where] = point if exists else None
+    stretches = [(where, where + r.depth) for where in region]
+    _demand(region and _apart(stretches, scratch.size), "packed points overlap", extents)
+    scratch.touch("region", max(region) + r.depth)
+    return region
+
+
+class _GatherRun:
+    """One image of one group, block after block, as a compiled gather does it."""
+
+    def __init__(self, problem: Problem, recipe: Gather) -> None:
+        self.problem, self.recipe, self.wanted = problem, recipe, problem.wanted
+        self.r = _Record(recipe.record, gather.SCALARS, gather.ARRAYS)
+        self.scratch = _Scratch(self.r, recipe.scratch, problem.dtype)
+        self.columns = recipe.lanes * recipe.vectors
+        source = Operand.COARSE if self.wanted is Operand.FINE else Operand.FINE
+        self.source, self.target = problem.spatial(source), problem.spatial(self.wanted)
+        self.met = [_met(axis, self.wanted) for axis in problem.axes]
+        self.written: set[Point] = set()
+
+    def check(self) -> None:
+        """Run every block, then look whether anything was left out."""
+        r, problem = self.r, self.problem
+        channels = problem.coarse_channels, problem.fine_channels
+        sizes = channels if self.wanted is Operand.FINE else channels[::-1]
+        found = (r.groups, r.depth, r.columns)
+        _demand(found == (problem.groups, *sizes), "channels are not the problem's", found)
+        items = problem.batch * r.groups * r.chunks * r.blocks
+        items *= math.prod(r.outer_of("outer_blocks"))
+        _demand(self.recipe.items == items, "work items are not all blocks", self.recipe.items)
+        panels = self._panels()
+        reads = [self._reads(panels, both) for both in range(r.outer_phases * r.phases)]
+        for block in _blocks(r, [*r.outer_of("begins"), r.begin]):
+            region = _pack(r, block, self.source, self.scratch)
+            for phase in range(r.outer_phases):
+                self._run_phase(block, region, phase, reads[phase * r.phases :])
+        missing = math.prod(self.target) - len(self.written)
+        _demand(missing == 0, "outputs are never written", missing)
+        self.scratch.check()
+
+    def _panels(self) -> list[tuple[int, dict[int, Point]]]:
+        """Return each panel's width, and where in the packed weights each tap begins."""
+        r, recipe = self.r, self.recipe
+        firsts = [chunk * r.panels_a_chunk for chunk in range(r.chunks)]
+        lasts = [min(first + r.panels_a_chunk, r.panels) for first in firsts]
+        taken = [p for first, last in zip(firsts, lasts, strict=True) for p in range(first, last)]
+        needed = [*range(-(-r.columns // self.columns))]
+        _demand(taken == needed, "work items do not take every panel once", taken)
+        agreed = (recipe.panels, recipe.group_weights) == (r.panels, r.group_weights)
+        _demand(agreed, "weights are packed for another record", recipe.group_weights)
+        panels, stretches = [], []
+        for panel in taken:
+            narrow = r.columns - panel * self.columns <= recipe.lanes
+            _demand(narrow == (panel >= r.wide_panels), "a panel is read wider than packed", panel)
+            width = recipe.lanes if narrow else self.columns
+            packed = {}
+            for run in recipe.runs:
+                begin = run.start + panel * run.panel_step + run.first_row * width
+                for tap in run.taps:
+                    packed[begin] = tap
+                    stretches.append((begin, begin + r.depth * width))
+                    begin += r.depth * width
+            panels.append((width, packed))
+        _demand(_apart(stretches, r.group_weights), "packed weights overlap", r.group_weights)
+        return panels
+
+    def _reads(
+        self, panels: list[tuple[int, dict[int, Point]]], both: int
+    ) -> list[tuple[Point, int]]:
+        """Return the tap and the place of every point that an output of a phase reads."""
+        r = self.r
+        depth, phase = r.at("segment_depth", both), both // r.phases
+        _demand(depth % r.depth == 0, "a segment ends inside a point", depth)
+        places = [
+            r.at("segments", r.at("segment_start", both) + s) + start
+            for s in range(r.at("segment_count", both))
+            for start in range(0, depth, r.depth)
+        ]
+        taps: list[Point] = []
+        for panel, (width, packed) in enumerate(panels):
+            begin = r.at("phase_weights", phase) + panel * r.at("panel_weights", phase)
+            begin += r.at("rows_before", both) * width
+            lines = [begin + k * r.depth * width for k in range(len(places))]
+            read = [packed[line] for line in lines if line in packed]
+            _demand(len(read) == len(lines), "a tile reads weights that were not packed", both)
+            _demand(panel == 0 or read == taps, "panels disagree about their taps", both)
+            taps = read
+        return list(zip(taps, places, strict=True))
+
+    def _run_phase(
+        self, block: _Block, region: Region, phase: int, reads: list[list[tuple[Point, int]]]
+    ) -> None:
+        """Fill tables, run tiles and store, for one phase of the outer axes."""
+        r = self.r
+        digits = _split(phase, r.outer_of("axis_phases"))
+        entries = [d * r.most_phases + digit for d, digit in enumerate(digits)]
+        outer = [*zip(block.starts, block.stops, entries, strict=False)]
+        lows = [max(start, r.at("phase_low", entry)) for start, _, entry in outer]
+        highs = [min(stop, r.at("phase_high", entry)) for _, stop, entry in outer]
+        ranges = [range(low, high) for low, high in zip(lows, highs, strict=True)]
+        lines = [*product(*ranges)]
+        sums: dict[int, Terms] = {}
+        for table, terms in zip(self._tables(block, lines), reads, strict=False):
+            for row, place in table:
+                _demand(place not in sums, "two outputs are summed in one place", place)
+                sums[place] = _sum(region, row, terms)
+                self.scratch.touch("sums", place + self.columns)
+        if lines:
+            self._store(block, lines, digits, sums)
+
+    def _tables(self, block: _Block, lines: list[Point]) -> list[list[tuple[int, int]]]:
+        """Return rows and places, by phase of the last axis and point of it."""
+        r = self.r
+        start, stop = block.starts[-1], block.stops[-1]
+        steps = [a * b for a, b in zip(r.outer_of("steps_in"), r.outer_of("pitches"), strict=True)]
+        table: dict[int, tuple[int, int]] = {}
+        counts = []
+        for x in range(r.phases):
+            low, high = max(start, r.at("last_low", x)), min(stop, r.at("last_high", x))
+            length = max(high - low, 0)
+            counts.append(length * len(lines))
+            for number, line in enumerate(lines):
+                outer = zip(line, block.starts, steps, strict=False)
+                offset = sum((point - first) * step for point, first, step in outer)
+                for k in range(length):
+                    here = k + low - start
+                    index = x * r.points + number * length + k
+                    _demand(index not in table, "two phases share an entry of the tables", index)
+                    row = offset + here * r.step_in * r.depth
+                    place = number * r.sums_pitch + x + here * r.step_out
+                    table[index] = row, place * self.columns
+        for part in ("rows", "places"):
+            self.scratch.touch_table(part, max(table, default=-1) + 1)
+        self.scratch.touch_table("counts", r.phases)
+        return [[table[x * r.points + k] for k in range(n)] for x, n in enumerate(counts)]
+
+    def _store(
+        self, block: _Block, lines: list[Point], digits: list[int], sums: dict[int, Terms]
+    ) -> None:
+        """Write lines out, all phases of the last axis side by side."""
+        r = self.r
+        origin = block.starts[-1] * r.step_out + r.shift_out
+        begin = max(-origin, 0)
+        length = min(block.counts[-1] * r.step_out, r.size_out - origin) - begin
+        steps, shifts = r.outer_of("steps_out"), r.outer_of("shifts_out")
+        for number, line in enumerate(lines):
+            outer = zip(line, steps, shifts, digits, strict=True)
+            target = [point * step + shift + digit for point, step, shift, digit in outer]
+            for x in range(begin, begin + length):
+                point = (*target, origin + x)
+                inside = all(0 <= p < size for p, size in zip(point, self.target, strict=True))
+                _demand(inside, "a store leaves the target", (point, self.target))
+                _demand(point not in self.written, "an output is written twice", point)
+                self.written.add(point)
+                place = (number * r.sums_pitch + x) * self.columns
+                _demand(place in sums, "an output is stored that was not summed", point)
+                pairs = product(*(met[p] for met, p in zip(self.met, point, strict=True)))
+                due = {(tuple(t for t, _ in pair), tuple(i for _, i in pair)) for pair in pairs}
+                _demand(sums[place] == due, f"the sum of {point} is not the relation's", due)
+
+
+def _met(axis: Axis, wanted: Operand) -> list[list[tuple[int, int]]]:
+    """Return by output the taps of one axis that meet it, each with the point that it reads."""
+    outputs = axis.fine_size if wanted is Operand.FINE else axis.coarse_size
+    met: list[list[tuple[int, int]]] = [[] for _ in range(outputs)]
+    for coarse, tap in product(range(axis.coarse_size), range(axis.taps)):
+        fine = axis.fine(coarse, tap)
+        if fine is not None:
+            output, read = (fine, coarse) if wanted is Operand.FINE else (coarse, fine)
+            met[output].append((tap, read))
+    return met
+
+
+def _sum(region: Region, row: int, reads: list[tuple[Point, int]]) -> Terms:
+    """Return what one sum is made of; zeros add nothing."""
+    terms = []
+    for tap, place in reads:
+        _demand(row + place in region, "a tile reads what was not packed", row + place)
+        point = region[row + place]
+        if point is not None:
+            terms.append((tap, point))
+    _demand(len(set(terms)) == len(terms), "a term is added twice", terms)
+    return set(terms)
+
+
+class _CorrelateRun:
+    """One group, block after block, as a compiled correlation does it."""
+
+    def __init__(self, problem: Problem, recipe: Correlate) -> None:
+        self.problem, self.recipe = problem, recipe
+        self.r = _Record(recipe.record, correlate.SCALARS, correlate.ARRAYS)
+        self.scratch = _Scratch(self.r, recipe.scratch, problem.dtype)
+        self.coarse = problem.batch, *problem.spatial(Operand.COARSE)
+        self.fine = problem.batch, *problem.spatial(Operand.FINE)
+        self.seen: set[Point] = set()
+
+    def check(self, tile_rows: int) -> None:
+        """Run every block for all taps, then look whether anything was left out."""
+        r, problem, recipe = self.r, self.problem, self.recipe
+        taps = (*product(*(range(axis.taps) for axis in problem.axes)),)
+        _demand(recipe.taps == taps and r.taps == len(taps), "taps are not all stored once", r.taps)
+        found = (r.rows, r.depth)
+        sizes = (problem.coarse_channels, problem.fine_channels)
+        _demand(found == sizes, "channels are not the problem's", found)
+        _demand(recipe.items == problem.groups * r.chunks, "items are not all chunks", recipe.items)
+        whole = (r.chunks - 1) * r.chunk_rows < r.rows <= r.chunks * r.chunk_rows
+        _demand(whole, "chunks do not take every row once", (r.chunks, r.chunk_rows, r.rows))
+        _demand(r.chunk_rows % tile_rows == 0, "a chunk ends inside a tile", r.chunk_rows)
+        columns = recipe.lanes * recipe.vectors
+        left = r.depth - (r.panels - 1) * columns
+        narrow = left <= recipe.lanes
+        _demand(0 < left <= columns, "panels do not take every channel once", r.panels)
+        _demand(r.wide_panels == r.panels - narrow, "a panel is too narrow", r.wide_panels)
+        self.read = (r.panels - 1) * columns + (recipe.lanes if narrow else columns)
+        blocks = [*_blocks(r, [0] * (r.outer + 1))]
+        _demand(r.all_blocks == len(blocks), "not every block is visited", r.all_blocks)
+        for block in blocks:
+            self._run_block(block, taps)
+        missing = math.prod(self.coarse) - len(self.seen)
+        _demand(missing == 0, "points are never summed", missing)
+        self.scratch.touch("sums", r.taps * r.chunk_rows * r.panels * columns)
+        self.scratch.touch_table("rows", r.chunk_rows)
+        self.scratch.check()
+
+    def _run_block(self, block: _Block, taps: tuple[Point, ...]) -> None:
+        """Multiply the coarse points of a block by what every tap reads."""
+        r = self.r
+        region = _pack(r, block, self.fine, self.scratch)
+        steps = [a * b for a, b in zip(r.outer_of("steps_in"), r.outer_of("pitches"), strict=True)]
+        steps.append(r.step_in * r.depth)
+        self.scratch.touch("planes", math.prod(block.counts) * min(r.rows, r.chunk_rows))
+        for part in ("lines", "other"):
+            self.scratch.touch_table(part, math.prod(block.counts[:-1]))
+        for here in product(*map(range, block.counts)):
+            point = tuple(start + h for start, h in zip(block.starts, here, strict=True))
+            inside = all(p < size for p, size in zip(point, self.coarse, strict=True))
+            _demand(inside, "packing reads outside the coarse array", (point, self.coarse))
+            _demand(point not in self.seen, "a point is summed twice", point)
+            self.seen.add(point)
+            offset = sum(h * step for h, step in zip(here, steps, strict=True))
+            for number, tap in enumerate(taps):
+                place = offset + r.at("tap_offsets", number)
+                _demand(place in region, "a tile reads what was not packed", (point, tap))
+                self.scratch.touch("region", place + self.read)
+                met = [
+                    a.fine(c, t) for a, c, t in zip(self.problem.axes, point[1:], tap, strict=True)
+                ]
+                due = None if None in met else (point[0], *met)
+                _demand(
+                    region[place] == due, f"{point} meets another point by {tap}", region[place]
+                )

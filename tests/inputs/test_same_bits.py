@@ -1,0 +1,156 @@
+"""The same numbers give the same bits, wherever and with whatever company they are computed."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tconv
+from errors.callees import CALLEES, OPERATORS
+from inputs.forms import FORMS, bits
+
+# function -> shapes of data and weights, and arguments: around tiles, long, deep, grouped, 1-D to 3-D
+PICTURES: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+    "rows": ("conv", (7, 5, 33), (9, 5, 4), {"stride": 2, "padding": 1}),
+    "planes": ("conv", (6, 16, 13, 11), (24, 16, 3, 3), {"padding": 1}),
+    "deep": ("conv", (4, 130, 5, 6), (33, 130, 3, 3), {"padding": 1, "stride": 2}),
+    "grouped": ("conv", (5, 12, 9, 9), (8, 3, 3, 2), {"groups": 4, "dilation": 2}),
+    "depthwise": ("conv", (5, 17, 9, 9), (17, 1, 3, 3), {"groups": 17, "padding": 1}),
+    "volumes": ("conv", (3, 4, 5, 6, 7), (6, 4, 2, 3, 2), {}),
+    "pointwise": ("conv", (9, 31, 7, 7), (19, 31, 1, 1), {}),
+    "upsampling": ("conv_transpose", (5, 20, 7, 6), (20, 9, 2, 2), {"stride": 2}),
+    "overlapping": (
+        "conv_transpose",
+        (6, 18, 8, 7),
+        (18, 10, 4, 4),
+        {"stride": 2, "padding": 1},
+    ),
+    "long window": ("conv_transpose", (7, 6, 9), (6, 1, 64), {"stride": 16}),
+    "sparse": ("conv_transpose", (4, 5, 6), (5, 7, 2), {"stride": 5, "output_padding": 3}),
+    "grouped up": ("conv_transpose", (5, 8, 6, 6), (8, 3, 3, 3), {"groups": 4, "stride": 3}),
+    "channels last": ("conv", (6, 13, 11, 16), (24, 16, 3, 3), {"layout": "NXC", "padding": 1}),
+    "up, channels last": (
+        "conv_transpose",
+        (5, 7, 6, 20),
+        (20, 9, 4, 4),
+        {"layout": "NXC", "stride": 2},
+    ),
+}
+
+each_picture = pytest.mark.parametrize("picture", list(PICTURES))
+
+
+def drawn(picture: str, dtype: str = "float32") -> tuple[Any, Any, Any, dict[str, Any]]:
+    """Return a function, two arrays of rounded numbers, and the arguments."""
+    name, data, weights, words = PICTURES[picture]
+    numbers = np.random.default_rng(5)
+    arrays = (numbers.standard_normal(shape).astype(dtype) for shape in (data, weights))
+    return getattr(tconv, name), *arrays, words
+
+
+@each_picture
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
+def test_a_picture_does_not_see_its_neighbours(picture: str, dtype: str) -> None:
+    """Alone, in a pair or in the whole batch, at any place, each bit is the same."""
+    function, data, weights, words = drawn(picture, dtype)
+    whole = function(data, weights, **words)
+    last = len(data) - 1
+    backwards = function(np.ascontiguousarray(data[::-1]), weights, **words)
+
+    for i in range(len(data)):
+        assert bits(function(data[i : i + 1], weights, **words)[0]) == bits(whole[i])
+        assert bits(backwards[last - i]) == bits(whole[i])
+    assert bits(function(data[1:3], weights, **words)) == bits(whole[1:3])
+
+
+@each_picture
+def test_threads_do_not_change_a_bit(picture: str) -> None:
+    """One worker or several, the order of every sum is the same."""
+    function, data, weights, words = drawn(picture)
+    before = tconv.get_num_threads()
+    results = set()
+    try:
+        for count in (1, 2, 3, before):
+            tconv.set_num_threads(count)
+            results.add(bits(function(data, weights, **words)))
+    finally:
+        tconv.set_num_threads(before)
+
+    assert len(results) == 1
+
+
+@each_picture
+@pytest.mark.parametrize("form", list(FORMS))
+def test_strides_do_not_change_a_bit(picture: str, form: str) -> None:
+    """The order in memory is not the order of the sum; the second call is like the first."""
+    function, data, weights, words = drawn(picture)
+    expected = bits(function(data, weights, **words))
+    other, heavy = FORMS[form](data), FORMS[form](weights)
+
+    assert bits(function(other, weights, **words)) == expected
+    assert bits(function(data, heavy, **words)) == expected
+    assert bits(function(other, heavy, **words)) == expected
+    assert bits(function(other, heavy, **words)) == expected
+
+
+@each_picture
+def test_a_function_and_its_bound_operator_agree(picture: str) -> None:
+    """Packing once is packing each time."""
+    function, data, weights, words = drawn(picture)
+    expected = function(data, weights, **words)
+    kind = {"conv": tconv.onnx.Conv, "conv_transpose": tconv.onnx.ConvTranspose}
+    if words.get("layout") == "NXC":
+        return  # ONNX knows one order only
+    spatial = data.ndim - 2
+    attributes: dict[str, Any] = {
+        "group": words.get("groups", 1),
+        "strides": [words.get("stride", 1)] * spatial,
+        "dilations": [words.get("dilation", 1)] * spatial,
+        "pads": [words.get("padding", 0)] * 2 * spatial,
+    }
+    if "output_padding" in words:
+        attributes["output_padding"] = [words["output_padding"]] * spatial
+    op = kind[function.__name__](**attributes)
+    bound = op.bind(weights)
+
+    assert bits(op(data, weights)) == bits(expected)
+    assert bits(bound(data)) == bits(expected)
+    assert bits(bound(data[:1])) == bits(expected[:1])
+    assert bits(bound(data)) == bits(expected)
+
+
+def test_many_threads_may_share_an_operator() -> None:
+    """Calls at the same time, with shared and with separate arrays, do not disturb each other."""
+    jobs = []
+    for name, callee in CALLEES.items():
+        arrays = callee.arrays()
+        jobs.append((name, callee, arrays, bits(callee.run(*arrays))))
+
+    def work(turn: int) -> bool:
+        _, callee, arrays, expected = jobs[turn % len(jobs)]
+        out = np.empty(callee.result, np.float32) if turn % 3 else None
+        return bits(callee.run(*arrays, out=out)) == expected
+
+    with ThreadPoolExecutor(8) as pool:
+        good = list(pool.map(work, range(400)))
+
+    assert all(good)
+
+
+def test_many_threads_may_share_a_bound_operator() -> None:
+    """Even its first calls, for which the weights are packed, may come at the same time."""
+    callee = OPERATORS["onnx.ConvTranspose"]
+    numbers = np.random.default_rng(6)
+    weights = numbers.standard_normal(callee.shapes[1]).astype(np.float32)
+    pictures = [
+        numbers.standard_normal((batch, 4, 3 + batch, 4)).astype(np.float32)
+        for batch in range(1, 6)
+    ]
+    expected = [bits(callee.run(picture, weights)) for picture in pictures]
+    for _ in range(5):
+        bound = callee.op().bind(weights)
+        with ThreadPoolExecutor(8) as pool:
+            results = list(pool.map(lambda i: bits(bound(pictures[i % 5])), range(80)))  # noqa: B023 - used at once
+
+        assert results == expected * 16
