@@ -17,21 +17,27 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "errors": (),
     "version": (),
     "settings": ("tconv.errors",),
+    "threads": ("tconv.settings", "tconv.dialects.attributes"),
     "problem": ("numpy", "ml_dtypes", "tconv.errors", "tconv.problem"),
     "dialects": ("numpy", "tconv.errors", "tconv.problem", "tconv.dialects"),
     "reference": ("numpy", "tconv.problem"),
-    "plan": ("tconv.errors", "tconv.problem", "tconv.plan"),
+    "plan": ("numpy", "tconv.errors", "tconv.problem", "tconv.plan"),
+    "codegen": ("numpy", "llvmlite.ir", "tconv.errors", "tconv.plan", "tconv.codegen"),
+    "jit": ("llvmlite", "llvmlite.binding", "tconv.errors", "tconv.plan.machine", "tconv.jit"),
     "runtime": ("numpy", "tconv.errors", "tconv.problem", "tconv.plan", "tconv.runtime"),
-    "engine": ("numpy", "tconv.problem", "tconv.plan", "tconv.runtime"),
+    "runtime.kernels": ("llvmlite.ir", "tconv.codegen", "tconv.jit", "tconv.plan",
+                        "tconv.settings"),
+    "runtime.pool": ("llvmlite.ir", "tconv.codegen", "tconv.jit", "tconv.settings",
+                     "tconv.threads"),
+    "runtime.compiled": ("numpy", "tconv.problem", "tconv.plan", "tconv.runtime", "tconv.threads"),
+    "engine": ("numpy", "tconv.errors", "tconv.problem", "tconv.plan", "tconv.runtime",
+               "tconv.settings"),
     # The layer of operators that run: arrays in, arrays out.
     "arrays": ("numpy", "tconv.errors", "tconv.problem"),
     "files": ("numpy", "tconv.errors", "tconv.problem", "tconv.arrays"),
-    "threads": ("tconv.settings", "tconv.dialects"),
-    "calls": (
-        "numpy", "tconv.errors", "tconv.problem", "tconv.dialects", "tconv.plan", "tconv.engine",
-        "tconv.runtime", "tconv.arrays",
-    ),
-    "ops": ("tconv.arrays", "tconv.calls", "tconv.dialects"),
+    "calls": ("numpy", "tconv.errors", "tconv.problem", "tconv.dialects", "tconv.plan",
+              "tconv.engine", "tconv.arrays"),
+    "ops": ("numpy", "tconv.arrays", "tconv.calls", "tconv.dialects"),
     "onednn": ("tconv.calls", "tconv.dialects"),
     "onnx": ("tconv.calls", "tconv.dialects"),
     "openvino": ("tconv.calls", "tconv.dialects", "tconv.errors"),
@@ -40,6 +46,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # What people see.
     "adapters.onnx": ("numpy", "onnx", "tconv"),
     "explain": ("numpy", "tconv", "tconv.*"),
+    "bench": ("numpy", "llvmlite.ir", "tconv", "tconv.*"),
+    "bench.peers": ("numpy", "torch", "openvino", "onnx", "onnxruntime", "tconv", "tconv.*"),
     "arguments": ("tconv.*",),
     "cli": ("tconv", "tconv.*"),
     "__main__": ("tconv.cli",),
@@ -62,8 +70,8 @@ def imports(source: str) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "relative imports hide the layer"
-            if node.module == "tconv":  # `from tconv import engine` imports tconv.engine
-                yield from (f"tconv.{alias.name}" for alias in node.names)
+            if node.module in ("tconv", "llvmlite"):  # the name imported is a module
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
             else:
                 yield str(node.module)
 

@@ -1,5 +1,6 @@
 """Take arrays as people have them, and refuse what cannot be taken."""
 
+import math
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,8 @@ from tconv.problem import dtype_name, numpy_dtype
 
 Array = npt.NDArray[np.generic]
 NPArray = npt.NDArray[Any]
+
+MOST_TAPS = 1 << 24  # of all axes together
 
 
 def take_array(title: str, name: str, value: object) -> Array:
@@ -115,6 +118,18 @@ def check_memory(title: str, shape: tuple[int, ...], needed: int) -> None:
             title,
             shape,
             f"{needed / 2**30:.3g} GiB are needed, this machine has {available / 2**30:.3g} GiB.",
+        )
+
+
+def check_window(title: str, taps: Sequence[int]) -> None:
+    """Refuse a window that would take hours to walk through."""
+    if math.prod(taps) > MOST_TAPS:
+        raise UnsupportedError(
+            title,
+            f"the window has {math.prod(taps)} elements.",
+            got={"window": tuple(taps)},
+            rule=f"a window has at most {MOST_TAPS} elements",
+            fix="pass a smaller window",
         )
 
 

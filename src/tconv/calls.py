@@ -60,6 +60,7 @@ class Runnable(Operator):
     ) -> Plan:
         """Return what will run for inputs of these shapes, and why; print it."""
         problem = self.problem(first, second, third, dtype=dtype)
+        check_window(self.title(), problem.spatial(Operand.WEIGHTS))
         self.warn_if_ambiguous(self.resolve(first, second, third, dtype=dtype))
         return engine.plan(problem)
 
@@ -214,6 +215,7 @@ def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remem
     if out is not None:
         check_out(title, out, shape, problem.dtype, named)
     check_memory(title, shape, engine.bytes_needed(problem))
+    check_window(title, problem.spatial(Operand.WEIGHTS))
     op.warn_if_ambiguous(resolved)
     try:
         if op.wanted is Operand.WEIGHTS:

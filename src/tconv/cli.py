@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tconv import __version__
 from tconv.arguments import find_operator, operators, parse_attributes, parse_shape_text, shape_word
+from tconv.bench.command import add_bench_parser
 from tconv.calls import Runnable
 from tconv.errors import AmbiguousSpecWarning, ProblemError, TconvError
 from tconv.explain.demo import run_demo
@@ -81,6 +82,8 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("shapes", nargs="+", metavar="SHAPE")
     plan.add_argument("--dtype", default="float32", help="float32, float64, float16 or bfloat16")
     plan.set_defaults(command=_plan)
+
+    add_bench_parser(commands)
 
     cache = commands.add_parser("cache", help="show or clear the cache of compiled kernels")
     cache.add_argument("--clear", action="store_true", help="remove every entry")
@@ -190,15 +193,14 @@ def _two_or_three(op: Runnable, given: Sequence[object]) -> list[object]:
 
 
 def _cache(options: argparse.Namespace) -> None:
+    from tconv.jit import cache_entries, clear_cache  # noqa: PLC0415 - needs a compiler
+
     folder = settings().cache_dir
-    entries = sorted(folder.glob("*.kernel")) if folder.is_dir() else []
     if options.clear:
-        for entry in entries:
-            entry.unlink(missing_ok=True)
-        print(f"removed {len(entries)} compiled kernels from {folder}")
+        print(f"removed {clear_cache(folder)} compiled kernels from {folder}")
         return
-    size = sum(entry.stat().st_size for entry in entries)
-    print(f"{folder}: {len(entries)} compiled kernels, {size / 1e6:.1f} MB")
+    entries = cache_entries(folder)
+    print(f"{folder}: {len(entries)} compiled kernels, {sum(entries.values()) / 1e6:.1f} MB")
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:

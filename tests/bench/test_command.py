@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bench.layers import ONE, TWO
-from tconv.bench import command
+from tconv.bench import command, measure
 from tconv.bench.command import add_bench_parser
 from tconv.bench.measure import race
 from tconv.bench.peers import OURS, Peer
@@ -25,6 +25,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "load_suite", lambda: (ONE, TWO))
     monkeypatch.setattr(command, "fma_peak", lambda threads: 100.0 * threads)
     monkeypatch.setattr(command, "copy_bandwidth", lambda: 10.0)
+    monkeypatch.setattr(measure, "PATIENCE", 0.0)
 
 
 @pytest.fixture(autouse=True)

@@ -141,7 +141,7 @@ def test_the_judge_knows_both_layouts(layout: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_one_missing_product_is_more_than_the_tolerance(dtype: str) -> None:
+def test_a_lost_tap_of_a_small_layer_is_more_than_the_tolerance(dtype: str) -> None:
     """A tolerance that lets a lost tap pass would check nothing."""
     given = TWO.arrays(Operand.FINE, dtype)
     coarse, weights = given.values()

@@ -140,7 +140,7 @@ def _types(callee: Callee) -> Iterator[Case]:
 
 
 def _named_types() -> Iterator[Case]:
-    """plan takes the element type by any name, and must refuse it by any name."""
+    """Name the element type for plan, in ways that it must refuse."""
     for document in ("onednn", "openvino", "onnx"):
         callee = CALLEES[f"{document}.Conv{'' if document == 'onnx' else 'olution'}"]
         defined = document == "openvino"

@@ -163,9 +163,9 @@ def _numbers(callee: Callee, name: str) -> Iterator[Case]:
 
 
 def _one_or_many(callee: Callee, name: str, least: int) -> Iterator[Case]:
-    """The functions take one number for all axes, or a list with one for each."""
+    """Spoil what may be one number for all axes, or a list with one for each."""
     for note, (value, shown) in NO_NUMBERS.items():
-        if "list" not in note and "1-d" not in note and not (name == "padding" and note == "text"):
+        if note not in ("list", "1-d array") and (name, note) != ("padding", "text"):
             yield _spoilt(callee, name, value, note, f"{name} is {shown}, not a whole number.")
     for note, (value, shown) in NO_LISTS.items():
         listed = "list" in note or "array" in note or note == "matrix"

@@ -5,7 +5,7 @@ two channels on the grid of the windows and three on the other, a window of 3 by
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,8 +42,8 @@ class Callee:
     kind: Any  # the class whose instances infer shapes
     attributes: Mapping[str, Any]
     shapes: tuple[Shape, Shape]  # of the two arrays, in the operator's order
-    third: Shape | None = None  # sizes that the call cannot do without
-    result: Shape = field(default=())
+    third: Shape | None  # sizes that the call cannot do without
+    result: Shape
 
     @property
     def title(self) -> str:
@@ -95,7 +95,7 @@ class Callee:
         third: object = None,
         *,
         out: object = None,
-        **changes: object,
+        **changes: Any,  # noqa: ANN401 - any attribute
     ) -> Any:  # noqa: ANN401 - an array, or whatever a wrong call would give
         """Call it on two arrays in the operator's order."""
         third = self.third if third is None else third
@@ -110,121 +110,71 @@ class Callee:
         return function(first, second, third, **words)
 
 
-def _last(channels: int, spatial: Shape) -> Shape:
-    return (2, *spatial, channels)
-
-
-def _first(channels: int, spatial: Shape) -> Shape:
-    return (2, channels, *spatial)
-
-
+_SMALL, _LARGE = (2, 4, *SMALL), (2, 6, *LARGE)
+_WEIGHTS = (4, 3, *KERNEL)
 # oneDNN: channels last.  In a Convolution the windows' grid is the output, in a ConvTranspose
-# it is the input; XIO and XOI both end up as (*KERNEL, 3, 4), the preview's XIO as (..., 4, 3).
-_N, _V, _O, _F = tconv.onednn, tconv.openvino, tconv.onnx, functional
-_SMALL, _LARGE = _last(4, SMALL), _last(6, LARGE)
-_small, _large = _first(4, SMALL), _first(6, LARGE)
-_WEIGHTS = (*KERNEL, 3, 4)
-_weights = (4, 3, *KERNEL)
+# it is the input; XIO and XOI both end up as (..., 3, 4), the preview's XIO as (..., 4, 3).
+_SMALL_LAST, _LARGE_LAST = (2, *SMALL, 4), (2, *LARGE, 6)
+_WEIGHTS_LAST = (*KERNEL, 3, 4)
 
+
+def _onednn(
+    kind: type, shapes: tuple[Shape, Shape], result: Shape, third: Shape | None = None
+) -> Callee:
+    return Callee(f"onednn.{kind.__name__}", kind, ONEDNN, shapes, third, result)
+
+
+def _openvino(kind: type, shapes: tuple[Shape, Shape], result: Shape) -> Callee:
+    return Callee(f"openvino.{kind.__name__}", kind, OPENVINO, shapes, None, result)
+
+
+def _onnx(kind: type, shapes: tuple[Shape, Shape], result: Shape) -> Callee:
+    return Callee(f"onnx.{kind.__name__}", kind, ONNX, shapes, None, result)
+
+
+def _function(
+    kind: Any,  # noqa: ANN401 - a class with a name of its own
+    shapes: tuple[Shape, Shape],
+    result: Shape,
+    third: Shape | None = None,
+) -> Callee:
+    return Callee(f"tconv.{kind.name}", kind, TORCH, shapes, third, result)
+
+
+_EIGHT = tconv.onednn
+_FOUR = tconv.openvino
 _TABLE = (
-    ("onednn.Convolution", _N.Convolution, ONEDNN, (_LARGE, _WEIGHTS), None, _SMALL),
-    ("onednn.ConvTranspose", _N.ConvTranspose, ONEDNN, (_SMALL, _WEIGHTS), None, _LARGE),
-    (
-        "onednn.ConvTransposeBackwardData",
-        _N.ConvTransposeBackwardData,
-        ONEDNN,
-        (_LARGE, _WEIGHTS),
-        None,
-        _SMALL,
+    _onednn(_EIGHT.Convolution, (_LARGE_LAST, _WEIGHTS_LAST), _SMALL_LAST),
+    _onednn(_EIGHT.ConvTranspose, (_SMALL_LAST, _WEIGHTS_LAST), _LARGE_LAST),
+    _onednn(_EIGHT.ConvTransposeBackwardData, (_LARGE_LAST, _WEIGHTS_LAST), _SMALL_LAST),
+    _onednn(_EIGHT.ConvTransposeBackpropData, (_LARGE_LAST, (*KERNEL, 4, 3)), _SMALL_LAST),
+    _onednn(_EIGHT.ConvolutionBackpropData, (_SMALL_LAST, _WEIGHTS_LAST), _LARGE_LAST, _LARGE_LAST),
+    _onednn(_EIGHT.ConvolutionBackwardData, (_SMALL_LAST, _WEIGHTS_LAST), _LARGE_LAST, _LARGE_LAST),
+    _onednn(
+        _EIGHT.ConvolutionBackwardWeights,
+        (_LARGE_LAST, _SMALL_LAST),
+        _WEIGHTS_LAST,
+        _WEIGHTS_LAST,
     ),
-    (
-        "onednn.ConvTransposeBackpropData",
-        _N.ConvTransposeBackpropData,
-        ONEDNN,
-        (_LARGE, (*KERNEL, 4, 3)),
-        None,
-        _SMALL,
+    _onednn(
+        _EIGHT.ConvTransposeBackwardWeights,
+        (_SMALL_LAST, _LARGE_LAST),
+        _WEIGHTS_LAST,
+        _WEIGHTS_LAST,
     ),
-    (
-        "onednn.ConvolutionBackpropData",
-        _N.ConvolutionBackpropData,
-        ONEDNN,
-        (_SMALL, _WEIGHTS),
-        _LARGE,
-        _LARGE,
-    ),
-    (
-        "onednn.ConvolutionBackwardData",
-        _N.ConvolutionBackwardData,
-        ONEDNN,
-        (_SMALL, _WEIGHTS),
-        _LARGE,
-        _LARGE,
-    ),
-    (
-        "onednn.ConvolutionBackwardWeights",
-        _N.ConvolutionBackwardWeights,
-        ONEDNN,
-        (_LARGE, _SMALL),
-        _WEIGHTS,
-        _WEIGHTS,
-    ),
-    (
-        "onednn.ConvTransposeBackwardWeights",
-        _N.ConvTransposeBackwardWeights,
-        ONEDNN,
-        (_SMALL, _LARGE),
-        _WEIGHTS,
-        _WEIGHTS,
-    ),
-    ("openvino.Convolution", _V.Convolution, OPENVINO, (_large, (4, 6, *KERNEL)), None, _small),
-    (
-        "openvino.GroupConvolution",
-        _V.GroupConvolution,
-        OPENVINO,
-        (_large, (2, 2, 3, *KERNEL)),
-        None,
-        _small,
-    ),
-    (
-        "openvino.ConvolutionBackpropData",
-        _V.ConvolutionBackpropData,
-        OPENVINO,
-        (_small, (4, 6, *KERNEL)),
-        None,
-        _large,
-    ),
-    (
-        "openvino.GroupConvolutionBackpropData",
-        _V.GroupConvolutionBackpropData,
-        OPENVINO,
-        (_small, (2, 2, 3, *KERNEL)),
-        None,
-        _large,
-    ),
-    ("onnx.Conv", _O.Conv, ONNX, (_large, _weights), None, _small),
-    ("onnx.ConvTranspose", _O.ConvTranspose, ONNX, (_small, _weights), None, _large),
-    ("tconv.conv", _F.Conv, TORCH, (_large, _weights), None, _small),
-    ("tconv.conv_transpose", _F.ConvTranspose, TORCH, (_small, _weights), None, _large),
-    ("tconv.conv_grad_input", _F.ConvGradInput, TORCH, (_small, _weights), _large, _large),
-    ("tconv.conv_grad_weight", _F.ConvGradWeight, TORCH, (_large, _small), _weights, _weights),
-    (
-        "tconv.conv_transpose_grad_input",
-        _F.ConvTransposeGradInput,
-        TORCH,
-        (_large, _weights),
-        _small,
-        _small,
-    ),
-    (
-        "tconv.conv_transpose_grad_weight",
-        _F.ConvTransposeGradWeight,
-        TORCH,
-        (_small, _large),
-        _weights,
-        _weights,
-    ),
+    _openvino(_FOUR.Convolution, (_LARGE, (4, 6, *KERNEL)), _SMALL),
+    _openvino(_FOUR.GroupConvolution, (_LARGE, (2, 2, 3, *KERNEL)), _SMALL),
+    _openvino(_FOUR.ConvolutionBackpropData, (_SMALL, (4, 6, *KERNEL)), _LARGE),
+    _openvino(_FOUR.GroupConvolutionBackpropData, (_SMALL, (2, 2, 3, *KERNEL)), _LARGE),
+    _onnx(tconv.onnx.Conv, (_LARGE, _WEIGHTS), _SMALL),
+    _onnx(tconv.onnx.ConvTranspose, (_SMALL, _WEIGHTS), _LARGE),
+    _function(functional.Conv, (_LARGE, _WEIGHTS), _SMALL),
+    _function(functional.ConvTranspose, (_SMALL, _WEIGHTS), _LARGE),
+    _function(functional.ConvGradInput, (_SMALL, _WEIGHTS), _LARGE, _LARGE),
+    _function(functional.ConvGradWeight, (_LARGE, _SMALL), _WEIGHTS, _WEIGHTS),
+    _function(functional.ConvTransposeGradInput, (_LARGE, _WEIGHTS), _SMALL, _SMALL),
+    _function(functional.ConvTransposeGradWeight, (_SMALL, _LARGE), _WEIGHTS, _WEIGHTS),
 )
 
-CALLEES = {row[0]: Callee(*row) for row in _TABLE}
+CALLEES = {callee.name: callee for callee in _TABLE}
 OPERATORS = {name: callee for name, callee in CALLEES.items() if not callee.is_function}

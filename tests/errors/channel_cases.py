@@ -114,9 +114,10 @@ def _biases(callee: Callee) -> Iterator[Case]:
     for shape in ((count + 1,), (1,), (count, 1), (1, count)):
         wrong = f"{name} has shape {shape}, but shape ({count},) is needed."
         yield infer(callee, f"{name} of shape {shape}", wrong, None, None, shape)
-    for note, shape in {"no axis": (), "no element": (0,)}.items():
-        wrong = f"{name} has shape {shape}, but shape ({count},) is needed."
-        yield infer(callee, f"{name} with {note}", wrong, None, None, shape)
+    for note, empty in {"no axis": "()", "no element": "(0,)"}.items():
+        wrong = f"{name} has shape {empty}, but shape ({count},) is needed."
+        shapes = (0,)[: note == "no element"]
+        yield infer(callee, f"{name} with {note}", wrong, None, None, shapes)
     for note, value in {"a number": 4, "a text": "4", "floats": (4.0,)}.items():
         wrong = f"{name} is {value!r}, not a list of whole numbers."
         yield infer(callee, f"{name} of shape {note}", wrong, None, None, value)

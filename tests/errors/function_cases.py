@@ -114,7 +114,7 @@ def _overflows() -> Iterator[Case]:
 
 
 def _window_overflows() -> Iterator[Case]:
-    """A filter that is asked for can be too large to count as well."""
+    """Ask for a filter that is too large to count."""
     callee = CALLEES["onednn.ConvolutionBackwardWeights"]
     pads = {"pads_begin": (TOP, 1), "pads_end": (TOP, 1), "strides": (1, 1)}
     shapes = ((2, 5, 4, 6), (2, 7, 4, 4), (2 * TOP - 1, 2, 3, 4))

@@ -105,7 +105,7 @@ def _of(callee: Callee) -> Iterator[Case]:
 
 
 def _without_batch() -> Iterator[Case]:
-    """The functions take one picture alone; its ``out`` has no batch either."""
+    """Pass one picture alone; its ``out`` has no batch either."""
     for name in ("conv", "conv_transpose"):
         callee = CALLEES[f"tconv.{name}"]
         first, second = callee.arrays()

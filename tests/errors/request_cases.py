@@ -110,15 +110,15 @@ def _onednn_gradients() -> Iterator[Case]:
                     **stated
                 ).infer_shape(*callee.shapes),
             )
-        for value, what, said, right in (
+        for whole, what, said, right in (
             ((3, 5, 4, 6), "batch", 3, 2),
             ((2, 5, 4, 8), "channels", 8, 6),
         ):
             wrong = (
-                f"{shape} {value} says {said} for the {what}, "
+                f"{shape} {whole} says {said} for the {what}, "
                 f"but {data} and {weights} give {right}."
             )
-            yield infer(callee, f"other {what}", wrong, None, None, value)
+            yield infer(callee, f"other {what}", wrong, None, None, whole)
         for size in (4, 7):
             wrong = f"{shape} asks for {size} on spatial axis 1, but the pads leave 5 to 6."
             yield infer(callee, f"size {size}", wrong, None, None, (size, 4))

@@ -95,17 +95,17 @@ def test_calls_with_arrays_of_any_shape(name: str, data: st.DataObject) -> None:
     op = tried(callee.title, lambda: callee.op(**attributes))
     if op is None:
         return
-    arrays = [data.draw(garbage.changed_array(shape)) for shape in callee.shapes]
+    first, second = (data.draw(garbage.changed_array(shape)) for shape in callee.shapes)
     third: Any = callee.third
     if data.draw(st.booleans()):
         third = data.draw(st.one_of(garbage.anything, garbage.changed_shape(third or (4,))))
     out = data.draw(st.one_of(st.none(), st.none(), st.none(), garbage.anything))
 
-    result = tried(callee.title, lambda: callee.run(*arrays, third, out=out, **attributes))
+    result = tried(callee.title, lambda: callee.run(first, second, third, out=out, **attributes))
 
-    whole = arrays[0].ndim == len(callee.shapes[0])  # the functions also take one picture alone
+    whole = first.ndim == len(callee.shapes[0])  # the functions also take one picture alone
     if result is not None and whole and callee.bias() is None:
-        assert result.shape == op.infer_shape(arrays[0].shape, arrays[1].shape, third)
+        assert result.shape == op.infer_shape(first.shape, second.shape, third)
 
 
 @thorough

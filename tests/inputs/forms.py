@@ -23,7 +23,7 @@ class OnlyArray:
     def __init__(self, array: Array) -> None:
         self.array = array
 
-    def __array__(self, dtype: npt.DTypeLike = None, copy: object = None) -> Array:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: object = None) -> Array:
         """Return the array itself."""
         del copy
         return self.array if dtype is None else self.array.astype(dtype)
@@ -63,7 +63,7 @@ def strided(array: Array) -> Array:
 
 
 def sliced(array: Array) -> Array:
-    """The inside of a larger array."""
+    """Cut from the inside of a larger array."""
     whole = np.full([size + 2 for size in array.shape], 99, array.dtype)
     inside = whole[(slice(1, -1),) * array.ndim]
     inside[...] = array
@@ -130,8 +130,8 @@ WRITABLE = {
 def definition(
     callee: Callee,
     arrays: tuple[Array, Array],
-    third: Any = None,
-    **changes: Any,  # noqa: ANN401 - handed on
+    third: Any = None,  # noqa: ANN401 - a bias or sizes
+    **changes: Any,  # noqa: ANN401 - any attribute
 ) -> Array:
     """Return what the definition says of a call, rounded once to the element type."""
     op = callee.op(**changes)

@@ -167,7 +167,7 @@ def test_data_of_another_type_is_refused(name: str) -> None:
     first, second = callee.arrays()
     bound = callee.op().bind(second)
 
-    with pytest.raises(tconv.ProblemError, match="is float32, but .* is float64"):
+    with pytest.raises(tconv.ProblemError, match=r"is float32, but .* is float64"):
         bound(first.astype("f8"), callee.third)
 
 

@@ -5,20 +5,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from errors.callees import CALLEES, Callee
+from errors.callees import CALLEES, Array, Callee
 
 each_callee = pytest.mark.parametrize("name", list(CALLEES))
 
 
-def emptied(callee: Callee, dtype: str = "float32") -> tuple[list[Any], Any, tuple[int, ...]]:
+def emptied(
+    callee: Callee, dtype: str = "float32"
+) -> tuple[tuple[Array, Array], Any, tuple[int, ...]]:
     """Return inputs without any picture, the sizes asked for, and the shape of the result."""
     first, second = callee.arrays(dtype)
     third: Any = callee.third
     if "eight" in callee.name:  # a weight gradient sums over the batch
-        return [first[:0], second[:0]], third, callee.result
+        return (first[:0], second[:0]), third, callee.result
     if third is not None:
         third = (0, *third[1:])
-    return [first[:0], second], third, (0, *callee.result[1:])
+    return (first[:0], second), third, (0, *callee.result[1:])
 
 
 @each_callee

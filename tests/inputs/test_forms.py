@@ -125,7 +125,7 @@ def test_a_torch_tensor_that_wants_gradients_is_refused_with_its_own_words() -> 
     torch = pytest.importorskip("torch", reason="torch is not installed")
     tensor = torch.ones(1, 1, 5, requires_grad=True)
 
-    with pytest.raises(tconv.ProblemError, match="input cannot be read as an array: .*grad"):
+    with pytest.raises(tconv.ProblemError, match=r"input cannot be read as an array: .*grad"):
         tconv.conv(tensor, np.ones((1, 1, 3), np.float32))
 
 

@@ -4,6 +4,7 @@ import warnings
 
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 import tconv
@@ -16,11 +17,13 @@ SPECIAL = {"nan": np.nan, "inf": np.inf, "minus inf": -np.inf}
 each_callee = pytest.mark.parametrize("name", list(CALLEES))
 
 
-def dot(left: list[float], right: list[float], dtype: object, bias: float | None = None) -> Array:
+def dot(
+    left: list[float], right: list[float], dtype: npt.DTypeLike, bias: float | None = None
+) -> Array:
     """Return one sum of products, asked as a convolution of one point."""
-    data = np.array(left, np.float64).astype(dtype).reshape(1, -1, 1)  # type: ignore[arg-type]
-    weights = np.array(right, np.float64).astype(dtype).reshape(1, -1, 1)  # type: ignore[arg-type]
-    extra = None if bias is None else np.array([bias]).astype(dtype)  # type: ignore[arg-type]
+    data = np.array(left, np.float64).astype(dtype).reshape(1, -1, 1)
+    weights = np.array(right, np.float64).astype(dtype).reshape(1, -1, 1)
+    extra = None if bias is None else np.array([bias]).astype(dtype)
     forward = tconv.conv(data, weights, extra)
     backward = tconv.conv_transpose(data, weights.reshape(-1, 1, 1), extra)
 
@@ -95,7 +98,7 @@ def test_special_values_in_a_bias_pass_without_warning() -> None:
     ("dtype", "largest"),
     [(np.float16, 65504.0), (BF16, 3.3895313892515355e38), (np.float32, 3.4028234663852886e38)],
 )
-def test_overflow_is_infinity(dtype: object, largest: float) -> None:
+def test_overflow_is_infinity(dtype: npt.DTypeLike, largest: float) -> None:
     """Beyond the largest number lies infinity, of either sign, without a warning."""
     assert dot([largest], [1], dtype)[0] == largest
     assert dot([largest, largest], [1, 1], dtype)[0] == np.inf
@@ -117,7 +120,7 @@ def test_overflow_begins_half_a_step_above_the_largest_number() -> None:
 @pytest.mark.parametrize(
     ("dtype", "bits_below"), [(np.float16, 24), (BF16, 133), (np.float32, 149), (np.float64, 1074)]
 )
-def test_the_smallest_numbers_are_kept(dtype: object, bits_below: int) -> None:
+def test_the_smallest_numbers_are_kept(dtype: npt.DTypeLike, bits_below: int) -> None:
     """Numbers below the normal range are neither read nor written as zero."""
     tiny = 2.0**-bits_below
     half = 2.0 ** -(bits_below // 2)
@@ -130,7 +133,7 @@ def test_the_smallest_numbers_are_kept(dtype: object, bits_below: int) -> None:
 
 
 # sum of products, bias -> what one rounding to nearest even leaves; two roundings would not
-ROUNDINGS = {
+ROUNDINGS: dict[str, list[tuple[list[float], float | None, float]]] = {
     "float16": [
         ([2048, 1], None, 2048),  # a tie, down to even
         ([2050, 1], None, 2052),  # a tie, up to even

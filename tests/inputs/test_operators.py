@@ -151,9 +151,9 @@ def test_defaults_are_not_printed(name: str) -> None:
 
 def test_documents_keep_operators_of_one_name_apart() -> None:
     """Both oneDNN and OpenVINO have a Convolution."""
-    words = {"strides": [1], "dilations": [1], "pads_begin": [0], "pads_end": [0]}
+    words: Any = {"strides": [1], "dilations": [1], "pads_begin": [0], "pads_end": [0]}
 
-    assert tconv.onednn.Convolution(**words) != tconv.openvino.Convolution(**words)
+    assert len({tconv.onednn.Convolution(**words), tconv.openvino.Convolution(**words)}) == 2
 
 
 @each_operator

@@ -10,7 +10,7 @@ import tconv
 from errors.callees import CALLEES, OPERATORS
 from inputs.forms import FORMS, bits
 
-# function -> shapes of data and weights, and arguments: around tiles, long, deep, grouped, 1-D to 3-D
+# function, shapes of data and weights, arguments: around tiles, long, deep, grouped, 1-D to 3-D
 PICTURES: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "rows": ("conv", (7, 5, 33), (9, 5, 4), {"stride": 2, "padding": 1}),
     "planes": ("conv", (6, 16, 13, 11), (24, 16, 3, 3), {"padding": 1}),

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 from llvmlite import ir
 
-from tconv.codegen.pool import LINE, PATIENCE, POOL_BYTES, Host, emit_pool
+from tconv.codegen.pool import LINE, PATIENCE, POOL_BYTES, SLOTS, STATE, Host, emit_pool
 from tconv.jit import Kernel, compile_object, host_machine, load_object
 from tconv.runtime import pool
 
@@ -166,6 +166,12 @@ class BarePool:
         """Run a kernel."""
         self.native_run(self.address, kernel(name), *tally.arguments)
         tally.calls += 1
+
+    def states(self) -> list[int]:
+        """Return what the words of the first four workers say."""
+        first = (self.address - self.memory.ctypes.data) // 8 + SLOTS + STATE
+        found: list[int] = self.memory[first::LINE][:4].tolist()
+        return found
 
     def park(self) -> None:
         """Start the workers."""

@@ -5,12 +5,13 @@ import statistics
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import tconv
 from runtime.pool_kernels import Tally, bare_pool, kernel, meeting
-from tconv.codegen.pool import CAPACITY, Host
+from tconv.codegen.pool import CAPACITY, IDLE, Host
 from tconv.runtime import pool
 
 WAYS = {
@@ -53,14 +54,14 @@ def test_every_way_of_waiting_runs_every_item_once(way: str) -> None:
     """What a platform lacks only costs time, and an offer may come at any moment of a wait."""
     host, patience = WAYS[way]
     with bare_pool(host, patience, workers=3) as bare:
-        for items in (2, 3, 5, 64):
-            tally = Tally(items, threads=4)
-            for call in range(150):
-                bare.run(tally)
-                if call % 30 == 0:
-                    time.sleep(0.001)  # long enough for all to fall asleep
+        tallies = [Tally(items, threads=4) for items in (2, 3, 5, 64)]
+        for call in range(600):
+            bare.run(tallies[call % 4])  # a worker late from one call must not serve the next
+            if call % 30 == 0:
+                time.sleep(0.001)  # long enough for all to fall asleep
 
-            tally.check()
+    for tally in tallies:
+        tally.check()
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -105,9 +106,11 @@ def test_absent_workers_are_not_waited_for() -> None:
         tally = Tally(items=9, threads=4)
         for _ in range(100):
             bare.run(tally)
+        left = bare.states()
 
     tally.check()
     assert tally.scratch[0, 0] == 900
+    assert left == [IDLE] * 4
 
 
 def test_a_second_thread_in_a_slot_goes_home() -> None:
@@ -143,19 +146,23 @@ def test_eight_callers_at_once_get_what_they_asked_for() -> None:
     """Thousands of calls from eight Python threads, all with workers to share."""
     tallies = [Tally(items, threads=2 + items % 2) for items in range(2, 10)]
 
-    def call(tally: Tally) -> None:
-        for _ in range(1500):
-            tally.run()
+    with ThreadPoolExecutor(8) as callers:
+        list(callers.map(lambda tally: [tally.run() for _ in range(1500)], tallies))
 
-    callers = [threading.Thread(target=call, args=(tally,), daemon=True) for tally in tallies]
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join(60)
-
-    assert not any(caller.is_alive() for caller in callers)
     for tally in tallies:
         tally.check()
+
+
+def test_callers_of_long_items_get_them_finished() -> None:
+    """A caller that waits for its workers' last items still has the pool to itself."""
+
+    def call(tally: Tally) -> None:
+        for _ in range(12):
+            tally.run("nap")
+            tally.check()
+
+    with ThreadPoolExecutor(3) as callers:
+        list(callers.map(call, [Tally(items=items, threads=3) for items in (2, 4, 5)]))
 
 
 def test_workers_come_when_needed_and_go_when_not_wanted() -> None:
@@ -222,7 +229,7 @@ def test_idle_workers_burn_no_processor_time() -> None:
     spent = time.process_time() - start
 
     assert len(workers()) >= 3
-    assert spent < 0.005, f"{1e3 * spent:.1f} ms in 0.5 s"
+    assert spent < 0.02, f"{1e3 * spent:.1f} ms in 0.5 s"
 
 
 def test_handing_over_is_quick(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,9 @@ FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot f
 
 START = """
 import atexit, os, signal, sys, threading, time
+atexit.register(lambda: late())  # handlers run last in, first out: this one is the last
+def late():
+    pass
 from runtime.pool_kernels import Tally, meet_and_check, run_and_check
 
 def call_for_ever():
@@ -132,9 +135,8 @@ print("end", flush=True)
 def test_the_interpreter_ends_at_once_with_parked_workers() -> None:
     """Exit code 0, nothing on standard error, and no waiting."""
     out, _ = run_script("""
-atexit.register(lambda: print(time.monotonic() - ended))  # handlers run last in, first out
-atexit.register(lambda: run_and_check(threads=4))
-import tconv.runtime.pool
+def late():
+    print(time.monotonic() - ended)
 run_and_check(threads=4)
 ended = time.monotonic()
 """)
@@ -155,19 +157,17 @@ time.sleep(0.05)
 def test_a_call_during_shutdown_runs_alone() -> None:
     """A handler that runs after the workers have gone still gets its answer."""
     out, _ = run_script("""
-from tconv.runtime import pool
 def late():
-    run_and_check(threads=4)
+    print(threading.active_count())
+    run_and_check(threads=6)
     tally = Tally(items=50, threads=4)
     tally.run()
     print(tally.scratch[0, 0], threading.active_count())
 run_and_check(threads=4)
-atexit.unregister(pool._close)
-atexit.register(late)
-atexit.register(pool._close)
+print(threading.active_count())
 """)
 
-    assert out.split() == ["50", "1"]
+    assert out.split() == ["4", "1", "50", "1"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are sent otherwise there")

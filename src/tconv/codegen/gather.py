@@ -70,12 +70,10 @@ def emit_gather(module: ir.Module, shape: KernelShape) -> ir.Function:
     record, scratch, item = made.args
     r = Record(b, record, FIELDS, ARRAYS)
     chunk, rest = b.srem(item, r.chunks), b.sdiv(item, r.chunks)
-    block, rest = emit_block(b, r, rest, begins=True)
-    group, image = b.srem(rest, r.groups), b.sdiv(rest, r.groups)
-    offset = b.add(b.mul(image, r.source_n), b.mul(group, r.source_g))
-    source = place(b, r.pointer_to("source", pointer), offset)
+    block, group = emit_block(b, r, rest, begins=True)
+    source = place(b, r.pointer_to("source", pointer), b.mul(group, r.source_g))
     emit_pack_region(b, r, parts.pack_row, block, scratch, source)
-    where = _find(b, r, shape, scratch, (group, image))
+    where = _find(b, r, shape, scratch, group)
     first = b.mul(chunk, r.panels_a_chunk)
     last = smaller(b, b.add(first, r.panels_a_chunk), r.panels)
     with counted(b, r.outer_phases) as phase:
@@ -95,15 +93,13 @@ def _find(
     r: Record,
     shape: KernelShape,
     scratch: ir.Value,
-    numbers: tuple[ir.Value, ir.Value],
+    group: ir.Value,
 ) -> _Place:
-    group, image = numbers
     pointer = FLOATS[shape.dtype].as_pointer()
     rows, places, counts = (
         b.bitcast(place(b, scratch, getattr(r, f"scratch_{name}")), I64.as_pointer())
         for name in ("rows", "places", "counts")
     )
-    written = b.add(b.mul(image, r.target_n), b.mul(group, r.target_g))
     padded = b.mul(r.panels, number(shape.columns))
     return _Place(
         scratch=scratch,
@@ -111,7 +107,7 @@ def _find(
         rows=rows,
         places=places,
         counts=counts,
-        target=place(b, r.pointer_to("target", pointer), written),
+        target=place(b, r.pointer_to("target", pointer), b.mul(group, r.target_g)),
         weights=place(b, r.pointer_to("weights", pointer), b.mul(group, r.group_weights)),
         bias=place(b, r.pointer_to("bias", pointer), b.mul(group, padded)),
     )

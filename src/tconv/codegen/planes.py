@@ -200,11 +200,9 @@ def emit_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
     )
     record, scratch, item = made.args
     r = Record(b, record, FIELDS, ARRAYS)
-    block, rest = emit_block(b, r, item, begins=True)
-    first = b.mul(b.srem(rest, r.chunks), r.chunk)
-    image = b.sdiv(rest, r.chunks)
-    read = b.add(b.mul(image, r.source_n), b.mul(first, r.source_g))
-    written = b.add(b.mul(image, r.target_n), b.mul(first, r.target_g))
+    block, chunk = emit_block(b, r, item, begins=True)
+    first = b.mul(chunk, r.chunk)
+    read, written = b.mul(first, r.source_g), b.mul(first, r.target_g)
     where = _Place(
         scratch=scratch,
         sums=place(b, scratch, r.scratch_sums),

@@ -9,6 +9,7 @@ does ``TCONV_CHECK=1``.
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise, product
+from operator import add, mul, sub
 
 from tconv.errors import InternalError
 from tconv.plan import correlate, gather
@@ -20,6 +21,8 @@ from tconv.problem import Axis, Operand, Problem, accumulator
 Point = tuple[int, ...]
 Terms = set[tuple[Point, Point]]  # taps, and the points that they are multiplied by
 Region = dict[int, Point | None]  # where a packed point begins: which it is, None for zeros
+Panels = list[tuple[int, dict[int, Point]]]  # width, and where the weights of each tap begin
+Reads = list[tuple[Point, int]]  # a tap, and where the point lies that it reads
 
 
 def check_plan(plan: Plan, *, tile_rows: int = 1) -> None:
@@ -48,6 +51,11 @@ def _apart(stretches: Iterable[tuple[int, int]], end: int) -> bool:
     """Tell whether stretches lie between 0 and an end, none on another."""
     ordered = [(0, 0), *sorted(stretches), (end, end)]
     return all(stop <= start for (_, stop), (start, _) in pairwise(ordered))
+
+
+def _inside(point: Sequence[int], sizes: Sequence[int]) -> bool:
+    """Tell whether an array of these sizes has a point."""
+    return all(0 <= p < size for p, size in zip(point, sizes, strict=True))
 
 
 def _split(number: int, sizes: Sequence[int]) -> list[int]:
@@ -95,9 +103,8 @@ class _Scratch:
 
     def __init__(self, r: _Record, size: int, dtype: str) -> None:
         self.size, self.item = size, accumulator(dtype).itemsize
-        prefix = "scratch_"
-        parts = [name.removeprefix(prefix) for name in r.scalars if name.startswith(prefix)]
-        self.begins = {"region": 0, **{part: r.scalars[prefix + part] for part in parts}}
+        parts = {name[8:]: r.scalars[name] for name in r.scalars if name.startswith("scratch_")}
+        self.begins = {"region": 0, **parts}
         self.used = dict.fromkeys(self.begins, 0)
 
     def touch(self, part: str, end: int) -> None:
@@ -120,7 +127,7 @@ class _Block:
 
     def __init__(self, starts: list[int], stops: list[int]) -> None:
         self.starts, self.stops = starts, stops
-        self.counts = [stop - start for start, stop in zip(starts, stops, strict=True)]
+        self.counts = [*map(sub, stops, starts)]
         _demand(min(self.counts) > 0, "a block is empty", (starts, stops))
 
 
@@ -147,12 +154,11 @@ def _pack(r: _Record, block: _Block, sizes: Sequence[int], scratch: _Scratch) ->
     firsts = [a * step + low for a, step, low in zip(block.starts, steps, lows, strict=True)]
     region: Region = {}
     for here in product(*map(range, extents)):
-        point = tuple(first + h for first, h in zip(firsts, here, strict=True))
-        where = sum(h * pitch for h, pitch in zip(here, pitches, strict=True))
+        point = tuple(map(add, firsts, here))
+        where = sum(map(mul, here, pitches))
         _demand(where not in region, "two points are packed in one place", point)
-        exists = all(0 <= p < limit for p, limit in zip(point, limits, strict=True))
-        inside = all(p < size for p, size in zip(point, sizes, strict=True))
-        _demand(inside or not exists, "packing reads outside the source", (point, sizes))
+        exists = _inside(point, limits)
+        _demand(not exists or _inside(point, sizes), "packing reads outside the source", point)
         region[where] = point if exists else None
     stretches = [(where, where + r.depth) for where in region]
     _demand(region and _apart(stretches, scratch.size), "packed points overlap", extents)
@@ -161,7 +167,7 @@ def _pack(r: _Record, block: _Block, sizes: Sequence[int], scratch: _Scratch) ->
 
 
 class _GatherRun:
-    """One image of one group, block after block, as a compiled gather does it."""
+    """One group, block after block, as a compiled gather does it; a point's image comes first."""
 
     def __init__(self, problem: Problem, recipe: Gather) -> None:
         self.problem, self.recipe, self.wanted = problem, recipe, problem.wanted
@@ -169,7 +175,8 @@ class _GatherRun:
         self.scratch = _Scratch(self.r, recipe.scratch, problem.dtype)
         self.columns = recipe.lanes * recipe.vectors
         source = Operand.COARSE if self.wanted is Operand.FINE else Operand.FINE
-        self.source, self.target = problem.spatial(source), problem.spatial(self.wanted)
+        self.source = problem.batch, *problem.spatial(source)
+        self.target = problem.batch, *problem.spatial(self.wanted)
         self.met = [_met(axis, self.wanted) for axis in problem.axes]
         self.written: set[Point] = set()
 
@@ -178,10 +185,10 @@ class _GatherRun:
         r, problem = self.r, self.problem
         channels = problem.coarse_channels, problem.fine_channels
         sizes = channels if self.wanted is Operand.FINE else channels[::-1]
-        found = (r.groups, r.depth, r.columns)
-        _demand(found == (problem.groups, *sizes), "channels are not the problem's", found)
-        items = problem.batch * r.groups * r.chunks * r.blocks
-        items *= math.prod(r.outer_of("outer_blocks"))
+        found = (r.outer, r.groups, r.depth, r.columns)
+        due = (len(problem.axes), problem.groups, *sizes)
+        _demand(found == due, "sizes are not the problem's", found)
+        items = r.groups * r.chunks * r.blocks * math.prod(r.outer_of("outer_blocks"))
         _demand(self.recipe.items == items, "work items are not all blocks", self.recipe.items)
         panels = self._panels()
         reads = [self._reads(panels, both) for both in range(r.outer_phases * r.phases)]
@@ -193,8 +200,8 @@ class _GatherRun:
         _demand(missing == 0, "outputs are never written", missing)
         self.scratch.check()
 
-    def _panels(self) -> list[tuple[int, dict[int, Point]]]:
-        """Return each panel's width, and where in the packed weights each tap begins."""
+    def _panels(self) -> Panels:
+        """Return how weights are packed."""
         r, recipe = self.r, self.recipe
         firsts = [chunk * r.panels_a_chunk for chunk in range(r.chunks)]
         lasts = [min(first + r.panels_a_chunk, r.panels) for first in firsts]
@@ -219,10 +226,8 @@ class _GatherRun:
         _demand(_apart(stretches, r.group_weights), "packed weights overlap", r.group_weights)
         return panels
 
-    def _reads(
-        self, panels: list[tuple[int, dict[int, Point]]], both: int
-    ) -> list[tuple[Point, int]]:
-        """Return the tap and the place of every point that an output of a phase reads."""
+    def _reads(self, panels: Panels, both: int) -> Reads:
+        """Return all that an output of a phase reads."""
         r = self.r
         depth, phase = r.at("segment_depth", both), both // r.phases
         _demand(depth % r.depth == 0, "a segment ends inside a point", depth)
@@ -242,9 +247,7 @@ class _GatherRun:
             taps = read
         return list(zip(taps, places, strict=True))
 
-    def _run_phase(
-        self, block: _Block, region: Region, phase: int, reads: list[list[tuple[Point, int]]]
-    ) -> None:
+    def _run_phase(self, block: _Block, region: Region, phase: int, reads: list[Reads]) -> None:
         """Fill tables, run tiles and store, for one phase of the outer axes."""
         r = self.r
         digits = _split(phase, r.outer_of("axis_phases"))
@@ -252,8 +255,7 @@ class _GatherRun:
         outer = [*zip(block.starts, block.stops, entries, strict=False)]
         lows = [max(start, r.at("phase_low", entry)) for start, _, entry in outer]
         highs = [min(stop, r.at("phase_high", entry)) for _, stop, entry in outer]
-        ranges = [range(low, high) for low, high in zip(lows, highs, strict=True)]
-        lines = [*product(*ranges)]
+        lines = [*product(*map(range, lows, highs))]
         sums: dict[int, Terms] = {}
         for table, terms in zip(self._tables(block, lines), reads, strict=False):
             for row, place in table:
@@ -267,7 +269,7 @@ class _GatherRun:
         """Return rows and places, by phase of the last axis and point of it."""
         r = self.r
         start, stop = block.starts[-1], block.stops[-1]
-        steps = [a * b for a, b in zip(r.outer_of("steps_in"), r.outer_of("pitches"), strict=True)]
+        steps = [*map(mul, r.outer_of("steps_in"), r.outer_of("pitches"))]
         table: dict[int, tuple[int, int]] = {}
         counts = []
         for x in range(r.phases):
@@ -303,14 +305,13 @@ class _GatherRun:
             target = [point * step + shift + digit for point, step, shift, digit in outer]
             for x in range(begin, begin + length):
                 point = (*target, origin + x)
-                inside = all(0 <= p < size for p, size in zip(point, self.target, strict=True))
-                _demand(inside, "a store leaves the target", (point, self.target))
+                _demand(_inside(point, self.target), "a store leaves the target", point)
                 _demand(point not in self.written, "an output is written twice", point)
                 self.written.add(point)
                 place = (number * r.sums_pitch + x) * self.columns
                 _demand(place in sums, "an output is stored that was not summed", point)
-                pairs = product(*(met[p] for met, p in zip(self.met, point, strict=True)))
-                due = {(tuple(t for t, _ in pair), tuple(i for _, i in pair)) for pair in pairs}
+                met = product(*(met[p] for met, p in zip(self.met, point[1:], strict=True)))
+                due = {(tuple(t for t, _ in m), (point[0], *(i for _, i in m))) for m in met}
                 _demand(sums[place] == due, f"the sum of {point} is not the relation's", due)
 
 
@@ -326,20 +327,17 @@ def _met(axis: Axis, wanted: Operand) -> list[list[tuple[int, int]]]:
     return met
 
 
-def _sum(region: Region, row: int, reads: list[tuple[Point, int]]) -> Terms:
+def _sum(region: Region, row: int, reads: Reads) -> Terms:
     """Return what one sum is made of; zeros add nothing."""
-    terms = []
-    for tap, place in reads:
-        _demand(row + place in region, "a tile reads what was not packed", row + place)
-        point = region[row + place]
-        if point is not None:
-            terms.append((tap, point))
+    wrong = [row + place for _, place in reads if row + place not in region]
+    _demand(not wrong, "a tile reads what was not packed", wrong)
+    terms = [(tap, point) for tap, place in reads if (point := region[row + place]) is not None]
     _demand(len(set(terms)) == len(terms), "a term is added twice", terms)
     return set(terms)
 
 
 class _CorrelateRun:
-    """One group, block after block, as a compiled correlation does it."""
+    """One group, block after block, as a compiled correlation does it; the same order."""
 
     def __init__(self, problem: Problem, recipe: Correlate) -> None:
         self.problem, self.recipe = problem, recipe
@@ -354,17 +352,17 @@ class _CorrelateRun:
         r, problem, recipe = self.r, self.problem, self.recipe
         taps = (*product(*(range(axis.taps) for axis in problem.axes)),)
         _demand(recipe.taps == taps and r.taps == len(taps), "taps are not all stored once", r.taps)
-        found = (r.rows, r.depth)
-        sizes = (problem.coarse_channels, problem.fine_channels)
-        _demand(found == sizes, "channels are not the problem's", found)
+        found = (r.outer, r.rows, r.depth)
+        due = (len(problem.axes), problem.coarse_channels, problem.fine_channels)
+        _demand(found == due, "sizes are not the problem's", found)
         _demand(recipe.items == problem.groups * r.chunks, "items are not all chunks", recipe.items)
         whole = (r.chunks - 1) * r.chunk_rows < r.rows <= r.chunks * r.chunk_rows
         _demand(whole, "chunks do not take every row once", (r.chunks, r.chunk_rows, r.rows))
         _demand(r.chunk_rows % tile_rows == 0, "a chunk ends inside a tile", r.chunk_rows)
         columns = recipe.lanes * recipe.vectors
         left = r.depth - (r.panels - 1) * columns
-        narrow = left <= recipe.lanes
         _demand(0 < left <= columns, "panels do not take every channel once", r.panels)
+        narrow = left <= recipe.lanes
         _demand(r.wide_panels == r.panels - narrow, "a panel is too narrow", r.wide_panels)
         self.read = (r.panels - 1) * columns + (recipe.lanes if narrow else columns)
         blocks = [*_blocks(r, [0] * (r.outer + 1))]
@@ -381,26 +379,21 @@ class _CorrelateRun:
         """Multiply the coarse points of a block by what every tap reads."""
         r = self.r
         region = _pack(r, block, self.fine, self.scratch)
-        steps = [a * b for a, b in zip(r.outer_of("steps_in"), r.outer_of("pitches"), strict=True)]
+        steps = [*map(mul, r.outer_of("steps_in"), r.outer_of("pitches"))]
         steps.append(r.step_in * r.depth)
         self.scratch.touch("planes", math.prod(block.counts) * min(r.rows, r.chunk_rows))
         for part in ("lines", "other"):
             self.scratch.touch_table(part, math.prod(block.counts[:-1]))
         for here in product(*map(range, block.counts)):
-            point = tuple(start + h for start, h in zip(block.starts, here, strict=True))
-            inside = all(p < size for p, size in zip(point, self.coarse, strict=True))
-            _demand(inside, "packing reads outside the coarse array", (point, self.coarse))
+            point = tuple(map(add, block.starts, here))
+            _demand(_inside(point, self.coarse), "packing reads outside the coarse array", point)
             _demand(point not in self.seen, "a point is summed twice", point)
             self.seen.add(point)
-            offset = sum(h * step for h, step in zip(here, steps, strict=True))
+            offset = sum(map(mul, here, steps))
             for number, tap in enumerate(taps):
                 place = offset + r.at("tap_offsets", number)
                 _demand(place in region, "a tile reads what was not packed", (point, tap))
                 self.scratch.touch("region", place + self.read)
-                met = [
-                    a.fine(c, t) for a, c, t in zip(self.problem.axes, point[1:], tap, strict=True)
-                ]
+                met = [*map(Axis.fine, self.problem.axes, point[1:], tap)]
                 due = None if None in met else (point[0], *met)
-                _demand(
-                    region[place] == due, f"{point} meets another point by {tap}", region[place]
-                )
+                _demand(region[place] == due, f"{point} meets another point by {tap}", due)

@@ -3,12 +3,14 @@
 import math
 
 from tconv.plan.correlate import Correlate, plan_correlate
-from tconv.plan.gather import Gather, plan_gather
+from tconv.plan.gather import Gather, len_of_phases, plan_gather
 from tconv.plan.machine import Machine
 from tconv.plan.plan import Plan, Step
-from tconv.plan.planes import MOST_COLUMNS, Planes, plan_planes
+from tconv.plan.planes import MOST_COLUMNS, MOST_RESIDUES, Planes, plan_planes
 from tconv.plan.taps import tap_products
 from tconv.problem import Operand, Problem, accumulator
+
+MOST_PHASES = 1 << 14  # of all axes together
 
 
 def choose_plan(problem: Problem, machine: Machine | None, no_machine: str) -> Plan:
@@ -27,12 +29,20 @@ def choose_plan(problem: Problem, machine: Machine | None, no_machine: str) -> P
     slower = (("tap products", "moves every tap's product through memory"),)
     if problem.wanted is Operand.WEIGHTS:
         return _correlate(problem, plan_correlate(problem, machine, tile_rows(machine)), slower)
+    if problem.wanted is Operand.FINE and not _few_phases(problem):
+        why = "the stride makes more phases than there are points"
+        return _portable(problem, ((name, why),))
     written = problem.fine_channels if problem.wanted is Operand.FINE else problem.coarse_channels
-    if written <= MOST_COLUMNS:
+    if written <= MOST_COLUMNS and problem.axes[-1].stride <= MOST_RESIDUES:
         few = (name, f"{written} channels a group would leave vectors half empty")
         return _planes(problem, plan_planes(problem, machine), (few, *slower))
     many = ("planes", f"{written} channels a group fill vectors by themselves")
     return _gather(problem, plan_gather(problem, machine), (many, *slower))
+
+
+def _few_phases(problem: Problem) -> bool:
+    """Tell whether phases are worth listing: a huge stride on a small picture is not."""
+    return math.prod(len_of_phases(axis) for axis in problem.axes) <= MOST_PHASES
 
 
 def tile_rows(machine: Machine) -> int:

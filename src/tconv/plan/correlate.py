@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from itertools import product
 
-from tconv.plan.gather import AxisPhases, Scratch, axis_phases, make_record
+from tconv.plan.gather import AxisPhases, Scratch, axis_phases, batch_phases, make_record, shrink
 from tconv.plan.machine import Machine
 from tconv.problem import Operand, Problem
 
@@ -49,10 +49,8 @@ def plan_correlate(problem: Problem, machine: Machine, rows: int) -> Correlate:
     """Lay out blocks, chunks of rows and tables for WEIGHTS; ``rows`` are those of a tile."""
     lanes, vectors = machine.lanes(problem.dtype), 2
     columns, item = lanes * vectors, machine.vector_bytes // lanes
-    batch = AxisPhases(
-        problem.batch, problem.batch, 1, 1, 0, ((0, problem.batch),), ((0,),), ((0,),)
-    )
-    axes = [batch, *(axis_phases(axis, Operand.COARSE) for axis in problem.axes)]
+    axes = [batch_phases(problem.batch)]
+    axes += (axis_phases(axis, Operand.COARSE) for axis in problem.axes)
     depth, channels = problem.fine_channels, problem.coarse_channels
     panels = -(-depth // columns)
     narrow = 0 < depth % columns <= lanes
@@ -152,6 +150,5 @@ def _choose_block(
 
     while max(block) > 1 and bytes_of() > machine.l2 // 2:
         place = next(d for d, size in enumerate(block) if size > 1)
-        count = -(-axes[place].size_out // block[place]) + 1
-        block[place] = min(-(-axes[place].size_out // count), block[place] - 1)
+        shrink(block, [axis.size_out for axis in axes], place)
     return block

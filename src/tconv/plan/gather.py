@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from itertools import product
 
 from tconv.plan.machine import Machine
-from tconv.problem import Axis, Operand, Problem
+from tconv.problem import Axis, Operand, Problem, window
 
 SCALARS = (
     "source", "target", "weights", "bias",  # addresses, filled in by each call
-    "source_n", "source_g", "source_c", "source_x",  # element steps, by each call
-    "target_n", "target_g", "target_c", "target_x",
-    "outer",  # spatial axes but the last
+    "source_g", "source_c", "source_x",  # element steps, by each call
+    "target_g", "target_c", "target_x",
+    "outer",  # axes but the last; the batch is the first of them
     "groups", "chunks", "panels", "panels_a_chunk", "wide_panels",
     "depth", "columns",  # channels of a group: read, written
     "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
@@ -81,6 +81,26 @@ class AxisPhases:
         return max(high for _, high in self.ranges)
 
 
+def batch_phases(batch: int) -> AxisPhases:
+    """Return the batch as one more axis: blocks of tiny images then hold several."""
+    return AxisPhases(batch, batch, 1, 1, 0, ((0, batch),), ((0,),), ((0,),))
+
+
+def all_phases(problem: Problem) -> list[AxisPhases]:
+    """Return the batch and all spatial axes as gathers see them."""
+    axes = (axis_phases(axis, problem.wanted) for axis in problem.axes)
+    return [batch_phases(problem.batch), *axes]
+
+
+def len_of_phases(axis: Axis) -> int:
+    """Return into how many phases a scatter along this axis splits.
+
+    A single coarse point is multiplied by no stride that matters: taken as long as the
+    window, every tap is a phase of its own and no zeros are multiplied.
+    """
+    return axis.stride if axis.coarse_size > 1 else window(axis.taps, axis.dilation)
+
+
 def axis_phases(axis: Axis, wanted: Operand) -> AxisPhases:
     """Split one axis into phases.
 
@@ -89,24 +109,25 @@ def axis_phases(axis: Axis, wanted: Operand) -> AxisPhases:
     >>> split.taps, split.offsets
     (((2, 0), (3, 1)), ((-1, 0), (-1, 0)))
     """
+    stride = len_of_phases(axis)
     if wanted is Operand.COARSE:
         taps = tuple(range(axis.taps))
         offsets = tuple(axis.dilation * tap - axis.pad_begin for tap in taps)
         return AxisPhases(
-            axis.fine_size, axis.coarse_size, axis.stride, 1, 0,
+            axis.fine_size, axis.coarse_size, stride, 1, 0,
             ((0, axis.coarse_size),), (taps,), (offsets,),
         )  # fmt: skip
     ranges, tap_lists, offset_lists = [], [], []
-    for phase in range(axis.stride):
-        low = -((phase - axis.pad_begin) // axis.stride)
-        high = (axis.fine_size - 1 + axis.pad_begin - phase) // axis.stride + 1
-        mine = [tap for tap in range(axis.taps) if (axis.dilation * tap - phase) % axis.stride == 0]
+    for phase in range(stride):
+        low = -((phase - axis.pad_begin) // stride)
+        high = (axis.fine_size - 1 + axis.pad_begin - phase) // stride + 1
+        mine = [tap for tap in range(axis.taps) if (axis.dilation * tap - phase) % stride == 0]
         mine.sort(reverse=True)
         ranges.append((low, max(low, high)))
         tap_lists.append(tuple(mine))
-        offset_lists.append(tuple((phase - axis.dilation * tap) // axis.stride for tap in mine))
+        offset_lists.append(tuple((phase - axis.dilation * tap) // stride for tap in mine))
     return AxisPhases(
-        axis.coarse_size, axis.fine_size, 1, axis.stride, -axis.pad_begin,
+        axis.coarse_size, axis.fine_size, 1, stride, -axis.pad_begin,
         tuple(ranges), tuple(tap_lists), tuple(offset_lists),
     )  # fmt: skip
 
@@ -140,7 +161,7 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
     """Lay out blocks, phases, panels and tables for FINE or COARSE."""
     lanes, vectors = machine.lanes(problem.dtype), 2
     columns = lanes * vectors
-    axes = [axis_phases(axis, problem.wanted) for axis in problem.axes]
+    axes = all_phases(problem)
     depth, wanted = problem.coarse_channels, problem.fine_channels
     if problem.wanted is Operand.COARSE:
         depth, wanted = wanted, depth
@@ -149,7 +170,7 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
     blocks = [-(-(axis.end - axis.begin) // size) for axis, size in zip(axes, block, strict=True)]
     panels = -(-wanted // columns)
     narrow = 0 < wanted % columns <= lanes
-    boxes = problem.batch * problem.groups * math.prod(blocks)
+    boxes = problem.groups * math.prod(blocks)
     a_chunk = -(-panels // choose_chunks(problem, boxes, panels))
     chunks = -(-panels // a_chunk)
     extents = [
@@ -222,15 +243,27 @@ def choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine
         return read > machine.l2 // 3 or kept > machine.l2 // 4
 
     while max(block) > 1 and too_large():
-        # Halve what is longest, the last axis only when it is twice as long as any other:
-        # its neighbours are neighbours in memory too.
-        place = max(
-            (d for d, size in enumerate(block) if size > 1),
-            key=lambda d: (block[d] * (2 if d < len(block) - 1 else 1), -d),
-        )
-        count = -(-sizes[place] // block[place]) + 1
-        block[place] = min(-(-sizes[place] // count), block[place] - 1)
+        shrink(block, sizes, _longest(block))
     return block
+
+
+def shrink(block: list[int], sizes: Sequence[int], place: int) -> None:
+    """Make one more block of an axis, all about as long."""
+    count = -(-sizes[place] // block[place]) + 1
+    block[place] = min(-(-sizes[place] // count), block[place] - 1)
+
+
+def _longest(block: list[int]) -> int:
+    """Return the axis to shrink: the batch, whose images share nothing, before any other.
+
+    Then what is longest, but the last axis only when it is twice as long as any other: its
+    neighbours are neighbours in memory too.
+    """
+    if block[0] > 1:
+        return 0
+    last = len(block) - 1
+    inner = (d for d in range(1, len(block)) if block[d] > 1)
+    return max(inner, key=lambda d: (block[d] * (1 if d == last else 2), -d))
 
 
 def choose_chunks(problem: Problem, boxes: int, panels: int) -> int:
@@ -300,14 +333,15 @@ def _phase_tables(
             begins = offsets[:1] if merged else offsets
             arrays["rows_before"].append(rows)
             arrays["segment_start"].append(len(arrays["segments"]))
-            taps = []
+            taps: list[tuple[int, ...]] = []
             for combination in product(*met):
                 base = sum(
                     (offset - axis.low) * pitch
                     for (_, offset), axis, pitch in zip(combination, outer, pitches, strict=False)
                 )
                 arrays["segments"] += [base + (o - last.low) * depth for o in begins]
-                taps += [(*(tap for tap, _ in combination), tap) for tap in last.taps[x]]
+                outer_taps = tuple(tap for tap, _ in combination[1:])  # the batch has none
+                taps += [(*outer_taps, tap) for tap in last.taps[x]]
             arrays["segment_count"].append(len(arrays["segments"]) - arrays["segment_start"][-1])
             arrays["segment_depth"].append(depth * (len(offsets) if merged else 1))
             runs.append(WeightRun(start, 0, rows, tuple(taps)))

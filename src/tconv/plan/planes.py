@@ -8,14 +8,21 @@ import math
 from dataclasses import dataclass
 from itertools import product
 
-from tconv.plan.gather import AxisPhases, Scratch, axis_phases, make_record, outer_tables
+from tconv.plan.gather import (
+    AxisPhases,
+    Scratch,
+    all_phases,
+    make_record,
+    outer_tables,
+    shrink,
+)
 from tconv.plan.machine import Machine
 from tconv.problem import Operand, Problem
 
 SCALARS = (
     "source", "target", "weights", "bias",  # addresses, filled in by each call
-    "source_n", "source_g", "source_c", "source_x",  # element steps, by each call
-    "target_n", "target_g", "target_c", "target_x",
+    "source_g", "source_c", "source_x",  # element steps, by each call
+    "target_g", "target_c", "target_x",
     "outer", "groups", "chunk", "chunks", "depth", "columns",
     "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
     "block", "begin", "end", "blocks", "phases", "span", "residue", "row",
@@ -37,6 +44,8 @@ ARRAYS = (
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
+LONG_LINES = 16  # a line is kept whole until it is so much longer than the block is high
+MOST_RESIDUES = 4096  # of the last axis' stride: each is packed for itself
 MOST_COLUMNS = 4  # written channels of a group: one row of a register tile each
 
 
@@ -58,7 +67,7 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
     """Lay out blocks, chunks of groups and tables for FINE or COARSE."""
     lanes = machine.lanes(problem.dtype)
     item = machine.vector_bytes // lanes
-    axes = [axis_phases(axis, problem.wanted) for axis in problem.axes]
+    axes = all_phases(problem)
     depth, wanted = problem.coarse_channels, problem.fine_channels
     if problem.wanted is Operand.COARSE:
         depth, wanted = wanted, depth
@@ -116,7 +125,7 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
         taps=tuple(taps),
         group_weights=group_weights,
         block=tuple(block),
-        items=problem.batch * chunks * math.prod(blocks),
+        items=chunks * math.prod(blocks),
         scratch=scratch.size,
     )
 
@@ -144,7 +153,7 @@ def _phase_tables(
                 for tap, offset in zip(last.taps[x], last.offsets[x], strict=True):
                     quotient, rest = divmod(offset - last.low, last.step_in)
                     arrays["segments"].append(base + rest * residue + quotient)
-                    taps.append((*(t for t, _ in combination), tap))
+                    taps.append((*(t for t, _ in combination[1:]), tap))
             arrays["segment_count"].append(len(arrays["segments"]) - arrays["segment_start"][-1])
     return arrays, taps, len(taps) * matrix
 
@@ -159,11 +168,10 @@ def _choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machin
         return point * math.prod(extents) + sums * math.prod(block) > machine.l2 // 3
 
     while max(block) > 1 and too_large():
-        shortest = 16 if any(size > 1 for size in block[:-1]) else 1
-        outer = [d for d in range(len(block) - 1) if block[d] > 1]
-        place = max(outer, key=lambda d: block[d]) if outer else len(block) - 1
-        if outer and block[-1] > shortest * block[place]:
-            place = len(block) - 1
-        count = -(-sizes[place] // block[place]) + 1
-        block[place] = min(-(-sizes[place] // count), block[place] - 1)
+        outer = [d for d in range(1, len(block) - 1) if block[d] > 1]
+        place = 0 if block[0] > 1 else len(block) - 1
+        if block[0] == 1 and outer:
+            longest = max(outer, key=lambda d: block[d])
+            place = len(block) - 1 if block[-1] > LONG_LINES * block[longest] else longest
+        shrink(block, sizes, place)
     return block

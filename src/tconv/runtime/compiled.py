@@ -94,12 +94,11 @@ class _Runner:
         ):
             steps = [stride // item for stride in strides]
             letters, spatial = problem.layout(operand).steps(steps, problem.sizes)
-            record[fields[f"{name}_n"]] = letters["n"]
             record[fields[f"{name}_g"]] = letters["g"]
             record[fields[f"{name}_c"]] = letters[letter]
             record[fields[f"{name}_x"]] = spatial[-1]
             begin = record[fields[f"{name}_steps"]]
-            record[begin : begin + len(spatial) - 1] = spatial[:-1]
+            record[begin : begin + len(spatial)] = (letters["n"], *spatial[:-1])
         return record
 
 

@@ -1,5 +1,6 @@
 """OpenVINO's CPU plugin: a model of one operator with constant weights, in NCX."""
 
+from functools import cache
 from typing import Any
 
 import openvino
@@ -22,7 +23,7 @@ def one_operator(task: Task) -> Ready:
         "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_PRECISION_HINT": "f32",
     }
-    request = openvino.Core().compile_model(model, "CPU", settings).create_infer_request()
+    request = _core().compile_model(model, "CPU", settings).create_infer_request()
     array = task.array(_data(task))
     request.set_input_tensor(openvino.Tensor(array, shared_memory=True))
 
@@ -39,6 +40,11 @@ def one_operator(task: Task) -> Ready:
 def version() -> str:
     """Return OpenVINO's version, without the name of its build."""
     return str(openvino.__version__).partition("-")[0]
+
+
+@cache
+def _core() -> Any:  # noqa: ANN401 - OpenVINO's own
+    return openvino.Core()  # loads the plugin, once
 
 
 def _data(task: Task) -> Operand:
