@@ -11,6 +11,7 @@ from tconv.arrays import (
     address,
     check_memory,
     check_out,
+    check_window,
     common_dtype,
     take_array,
     too_large,
