@@ -21,15 +21,18 @@ def check_rounded(ours: Array, exact: Array, magnitude: Array, terms: int) -> No
     ``terms`` products are added up in float32, the sum is off by less than ``terms`` roundings
     of ``magnitude``; and rounding once more cannot change the order of numbers.
     """
+    if ours.shape != exact.shape:
+        raise AssertionError(f"the shape is {ours.shape}, not {exact.shape}")
     off = magnitude * (terms * 2.0**-24)
-    low, high = (
-        bound.astype(ours.dtype).astype(np.float64) for bound in (exact - off, exact + off)
-    )
+    low, high = ((exact + end).astype(ours.dtype).astype(np.float64) for end in (-off, off))
     values = ours.astype(np.float64)
-    wrong = ~((low <= values) & (values <= high))  # so that NaN is wrong
-    if ours.shape != exact.shape or wrong.any():
-        where = np.argwhere(wrong)[:1].tolist() if ours.shape == exact.shape else ours.shape
-        raise AssertionError(f"{wrong.sum()} values are not rounded once, the first at {where}")
+    wrong = np.argwhere(~((low <= values) & (values <= high)))  # so that NaN is wrong
+    if len(wrong):
+        first = tuple(wrong[0])
+        raise AssertionError(
+            f"{len(wrong)} values are not rounded once: {values[first]} at {first} should be "
+            f"between {low[first]} and {high[first]}"
+        )
 
 
 class Tally:

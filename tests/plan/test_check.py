@@ -78,9 +78,7 @@ def cut(wanted: Operand) -> Plan:
 
 
 @settings(deadline=None, max_examples=250)
-@given(
-    problem=a_problem(ranks=3, dtypes=("float32", "float64")), machine=st.sampled_from(MACHINES)
-)
+@given(problem=a_problem(ranks=3, dtypes=("float32", "float64")), machine=st.sampled_from(MACHINES))
 def test_every_plan_passes(problem: Problem, machine: Machine) -> None:
     """Every output once, every address in its array, every meeting the relation's."""
     checked(replace(problem, batch=max(problem.batch, 1)), machine)

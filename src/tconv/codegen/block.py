@@ -99,8 +99,14 @@ def emit_pack_region(  # noqa: PLR0913 - where from, where to, and by what
     block: Block,
     scratch: ir.Value,
     source: ir.Value,
+    widths: tuple[ir.Value, ir.Value] | None = None,
 ) -> None:
-    """Pack all that the block reads: lines of points, channels side by side, zeros outside."""
+    """Pack all that the block reads: lines of points, channels side by side, zeros outside.
+
+    ``widths`` are how many channels there are and how far apart points lie, if not
+    the record's depth.
+    """
+    depth, pitch = widths or (r.depth, r.depth)
     lines = emit_region_extents(b, r, block)
     first = b.add(b.mul(block.start, r.step_in), r.low_in)
     points = b.sub(b.sub(block.stop, block.start), number(1))
@@ -116,7 +122,7 @@ def emit_pack_region(  # noqa: PLR0913 - where from, where to, and by what
         origin = b.add(read, b.mul(b.add(first, head), r.source_x))
         offset = b.select(valid, origin, number(0))
         arguments = [place(b, scratch, target), place(b, source, offset)]
-        b.call(pack_row, [*arguments, head, body, tail, r.depth, r.source_x, r.source_c])
+        b.call(pack_row, [*arguments, head, body, tail, depth, pitch, r.source_x, r.source_c])
 
 
 def emit_region_extents(b: ir.IRBuilder, r: Record, block: Block) -> ir.Value:

@@ -65,7 +65,13 @@ def emit_correlate(module: ir.Module, shape: KernelShape) -> ir.Function:
     coarse = place(b, r.pointer_to("coarse", pointer), offset)
     with counted(b, r.all_blocks) as turn:
         block, _ = emit_block(b, r, turn.index, begins=False)
-        emit_pack_region(b, r, pack_row, block, scratch, fine)
+        with counted(b, r.panels) as panel:
+            channel = b.mul(panel.index, number(shape.columns))
+            width = smaller(b, b.sub(r.depth, channel), number(shape.columns))
+            region = place(b, scratch, b.mul(panel.index, r.region))
+            source = place(b, fine, b.mul(channel, r.source_c))
+            widths = (width, number(shape.columns))
+            emit_pack_region(b, r, pack_row, block, region, source, widths)
         lines = _pack_planes(b, r, pack_row, block, chunk, coarse)
         length = b.sub(block.stop, block.start)
         with counted(b, b.mul(chunk.tiles, number(shape.rows[0]))) as row:
@@ -141,7 +147,7 @@ def _pack_planes(  # noqa: PLR0913 - where from, where to, and by what
         source = place(b, coarse, b.add(read, b.mul(block.start, r.coarse_x)))
         none = number(0)
         # Points and channels change places: what lies side by side are points here.
-        counts = [none, chunk.rows, none, length]
+        counts = [none, chunk.rows, none, length, length]
         b.call(pack_row, [place(b, chunk.planes, begin), source, *counts, r.coarse_c, r.coarse_x])
     return lines
 
@@ -158,10 +164,10 @@ def _emit_tap(  # noqa: PLR0913 - which tap of what
     region, tap, lines, length = numbers
     shifted = place(b, region, r.at("tap_offsets", tap))
     sums = place(b, chunk.sums, b.mul(tap, chunk.tap_size))
-    step = b.mul(r.step_in, r.depth)
+    step = b.mul(r.step_in, number(shape.columns))
     with counted(b, r.panels) as panel:
         wide = b.icmp_signed("<", panel.index, r.wide_panels)
-        other = place(b, shifted, b.mul(panel.index, number(shape.columns)))
+        other = place(b, shifted, b.mul(panel.index, r.region))
         with counted(b, chunk.tiles) as tile:
             here = b.add(b.mul(tile.index, r.panels), panel.index)
             rows = place(b, chunk.row_table, b.mul(tile.index, number(shape.rows[0])))

@@ -24,36 +24,40 @@ BYTE = ir.IntType(8).as_pointer()
 
 
 def emit_pack_row(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
-    """Emit ``pack_row(target, source, before, count, after, depth, x_step, c_step)``.
+    """Emit ``pack_row(target, source, before, count, after, depth, pitch, x_step, c_step)``.
 
     Writes ``before`` points of zeros, ``count`` points of ``depth`` channels read with the
-    given steps, then ``after`` points of zeros, channels side by side.
+    given steps, then ``after`` points of zeros, channels side by side and points ``pitch``
+    apart, zeros between them.
     """
     scalar = FLOATS[dtype]
     pointer = scalar.as_pointer()
-    made, b = function(module, f"pack_row_{dtype}", [pointer, pointer, *[I64] * 6])
-    target, source, before, count, after, depth, x_step, c_step = made.args
+    made, b = function(module, f"pack_row_{dtype}", [pointer, pointer, *[I64] * 7])
+    target, source, before, count, after, depth, pitch, x_step, c_step = made.args
     target.add_attribute("noalias")
     source.add_attribute("noalias")
-    zero_fill(b, target, b.mul(before, depth), dtype)
-    begin = place(b, target, b.mul(before, depth))
-    zero_fill(b, place(b, begin, b.mul(count, depth)), b.mul(after, depth), dtype)
+    vector = ir.VectorType(scalar, lanes)
+    zero_fill(b, target, b.mul(before, pitch), dtype)
+    begin = place(b, target, b.mul(before, pitch))
+    zero_fill(b, place(b, begin, b.mul(count, pitch)), b.mul(after, pitch), dtype)
+    tight = b.icmp_signed("==", depth, pitch)
+    zero_fill(b, begin, b.select(tight, number(0), b.mul(count, pitch)), dtype)
     with b.if_else(b.icmp_signed("==", c_step, number(1))) as (side_by_side, apart):
         with side_by_side:
-            dense = b.icmp_signed("==", x_step, depth)
+            dense = b.and_(tight, b.icmp_signed("==", x_step, depth))
             with b.if_else(dense) as (whole, pointwise):
                 with whole:
                     copy(b, begin, source, b.mul(count, depth), dtype)
                 with pointwise, counted(b, count) as point:
-                    copy(
-                        b,
-                        place(b, begin, b.mul(point.index, depth)),
-                        place(b, source, b.mul(point.index, x_step)),
-                        depth,
-                        dtype,
-                    )
+                    row = place(b, begin, b.mul(point.index, pitch))
+                    read = place(b, source, b.mul(point.index, x_step))
+                    vectors = b.and_(depth, number(-lanes))
+                    with counted(b, vectors, step=lanes) as c:
+                        store(b, load(b, read, c.index, vector), row, c.index)
+                    with counted(b, depth, first=vectors) as c:
+                        store(b, load(b, read, c.index), row, c.index)
         with apart:
-            _pack_planes(b, begin, source, (count, depth), (x_step, c_step), lanes)
+            _pack_planes(b, begin, source, (count, depth, pitch), (x_step, c_step), lanes)
     b.ret_void()
     return made
 
@@ -62,12 +66,12 @@ def _pack_planes(  # noqa: PLR0913 - the emitted function's own arguments
     b: ir.IRBuilder,
     begin: ir.Value,
     source: ir.Value,
-    sizes: tuple[ir.Value, ir.Value],
+    sizes: tuple[ir.Value, ir.Value, ir.Value],
     steps: tuple[ir.Value, ir.Value],
     lanes: int,
 ) -> None:
     """Transpose squares where points are neighbours in memory, single elements elsewhere."""
-    count, depth = sizes
+    count, depth, pitch = sizes
     x_step, c_step = steps
     vector = ir.VectorType(begin.type.pointee, lanes)
     neighbours = b.icmp_signed("==", x_step, number(1))
@@ -78,17 +82,17 @@ def _pack_planes(  # noqa: PLR0913 - the emitted function's own arguments
         with counted(b, whole_x, step=lanes) as x:
             rows = [load(b, plane, x.index, vector) for plane in planes]
             for i, row in enumerate(transpose(b, rows)):
-                point = b.mul(b.add(x.index, number(i)), depth)
+                point = b.mul(b.add(x.index, number(i)), pitch)
                 store(b, row, place(b, begin, point), c.index)
         with counted(b, count, first=whole_x) as x:
-            target = place(b, place(b, begin, b.mul(x.index, depth)), c.index)
+            target = place(b, place(b, begin, b.mul(x.index, pitch)), c.index)
             for i, plane in enumerate(planes):
                 store(b, load(b, plane, b.mul(x.index, x_step)), target, i)
     with counted(b, depth, first=whole_c) as c:
         plane = place(b, source, b.mul(c.index, c_step))
         with counted(b, count) as x:
             value = load(b, plane, b.mul(x.index, x_step))
-            store(b, value, place(b, begin, b.mul(x.index, depth)), c.index)
+            store(b, value, place(b, begin, b.mul(x.index, pitch)), c.index)
 
 
 def emit_store_row(module: ir.Module, dtype: str, lanes: int) -> ir.Function:

@@ -13,7 +13,7 @@ SCALARS = (
     "source_g", "source_c", "source_x", "coarse_g", "coarse_c", "coarse_x",  # by each call
     "target_g", "target_c", "target_f", "target_x", "tap_run",
     "outer",  # axes but the last; the batch is the first of them
-    "chunks", "chunk_rows", "rows", "panels", "wide_panels", "depth", "taps",
+    "chunks", "chunk_rows", "rows", "panels", "wide_panels", "depth", "taps", "region",
     "size_in", "step_in", "low_in", "span", "block", "end", "blocks", "all_blocks",
     "scratch_planes", "scratch_sums", "scratch_rows", "scratch_lines", "scratch_other",
 )  # fmt: skip
@@ -62,9 +62,11 @@ def plan_correlate(problem: Problem, machine: Machine, rows: int) -> Correlate:
     extents = [
         axis.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
     ]
-    pitches = [depth * math.prod(extents[place + 1 :]) for place in range(len(axes))]
+    # The fine side lies panel by panel: channels far apart would meet in few cache sets.
+    pitches = [columns * math.prod(extents[place + 1 :]) for place in range(len(axes))]
+    region = columns * math.prod(extents)
     scratch = Scratch(item)
-    scratch.take(depth * math.prod(extents) + columns)
+    scratch.take(panels * region)
     tiles = -(-chunk_rows // rows)
     *outer, last = axes
     lines = math.prod(block[:-1])
@@ -77,6 +79,7 @@ def plan_correlate(problem: Problem, machine: Machine, rows: int) -> Correlate:
         "wide_panels": panels - narrow,
         "depth": depth,
         "taps": len(taps),
+        "region": region,
         "size_in": last.size_in,
         "step_in": last.step_in,
         "low_in": last.low,
@@ -141,14 +144,20 @@ def _chunk_rows(problem: Problem, rows: int, row_bytes: int) -> int:
 def _choose_block(
     axes: list[AxisPhases], fine_point: int, coarse_point: int, machine: Machine
 ) -> list[int]:
-    """Return how many points of each axis are packed at a time: half of the second cache."""
-    block = [axis.size_out for axis in axes]
+    """Return how many points of each axis are packed at a time.
 
-    def bytes_of() -> int:
+    Every tap reads its own part of the fine region a panel at a time, so the region may lie
+    in the last cache; the planes of the coarse side are read by all of them, and long runs of
+    points are what keeps sums in registers.
+    """
+    sizes = [axis.size_out for axis in axes]
+    block = list(sizes)
+
+    def too_large() -> bool:
         extents = [a.step_in * (b - 1) + a.span for a, b in zip(axes, block, strict=True)]
-        return fine_point * math.prod(extents) + coarse_point * math.prod(block)
+        fine, coarse = fine_point * math.prod(extents), coarse_point * math.prod(block)
+        return fine > machine.l3 // 16 or coarse > machine.l2 // 3
 
-    while max(block) > 1 and bytes_of() > machine.l2 // 2:
-        place = next(d for d, size in enumerate(block) if size > 1)
-        shrink(block, [axis.size_out for axis in axes], place)
+    while max(block) > 1 and too_large():
+        shrink(block, sizes, next(d for d, size in enumerate(block) if size > 1))
     return block

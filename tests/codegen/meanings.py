@@ -1,0 +1,108 @@
+"""NumPy twins of emitters that have none beside them, and a way to call emitted functions."""
+
+import ctypes
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+
+from tconv.jit import Kernel, compile_object, host_machine, load_object
+
+Array = npt.NDArray[Any]
+Emitted = Callable[..., None]
+
+
+class Code:
+    """A module for this machine, compiled when first called, its functions all public."""
+
+    def __init__(self) -> None:
+        self.module = ir.Module("test")
+        self._kernel: Kernel | None = None
+
+    def add(self, function: ir.Function) -> str:
+        """Make an emitted function callable from outside; return its name."""
+        function.linkage = ""
+        return function.name
+
+    def call(self, name: str, *arguments: Array | int) -> None:
+        """Call a function with the addresses of arrays, and with whole numbers."""
+        if self._kernel is None:
+            self._kernel = load_object(compile_object(str(self.module), host_machine()))
+        kinds = [ctypes.c_int64 if isinstance(a, int) else ctypes.c_void_p for a in arguments]
+        values = [a if isinstance(a, int) else a.ctypes.data for a in arguments]
+        ctypes.CFUNCTYPE(None, *kinds)(self._kernel.address(name))(*values)
+
+
+def pack_row_meaning(  # noqa: PLR0913 - the emitted function's own arguments
+    target: Array,
+    source: Array,
+    start: int,
+    sizes: tuple[int, int, int, int],
+    steps: tuple[int, int],
+) -> None:
+    """Compute in NumPy what the code from ``emit_pack_row`` computes.
+
+    ``target[before + p, c] = source[start + p * x_step + c * c_step]``, zeros before and
+    after; ``sizes`` are ``(before, count, after, depth)``, ``steps`` are ``(x_step, c_step)``.
+    """
+    before, count, after, depth = sizes
+    points, channels = np.arange(count)[:, None], np.arange(depth)
+    packed = np.zeros((before + count + after, depth), target.dtype)
+    packed[before : before + count] = source[start + points * steps[0] + channels * steps[1]]
+    target[: packed.size] = packed.ravel()
+
+
+def store_row_meaning(  # noqa: PLR0913 - the emitted function's own arguments
+    target: Array,
+    start: int,
+    sums: Array,
+    bias: Array,
+    sizes: tuple[int, int],
+    steps: tuple[int, int, int],
+) -> None:
+    """Compute in NumPy what the code from ``emit_store_row`` computes.
+
+    ``target[start + p * x_step + c * c_step] = sums[p * pitch + c] + bias[c]``; ``sizes`` are
+    ``(count, used)``, ``steps`` are ``(x_step, c_step, pitch)``.
+    """
+    count, used = sizes
+    x_step, c_step, pitch = steps
+    points, channels = np.arange(count)[:, None], np.arange(used)
+    values = sums[points * pitch + channels] + bias[channels]
+    target[start + points * x_step + channels * c_step] = values
+
+
+def pack_weights_meaning(
+    target: Array,
+    source: Array,
+    numbers: Mapping[str, int],
+    arrays: Mapping[str, Array],
+    shape: tuple[int, int],
+) -> bool:
+    """Compute in NumPy what the code from ``emit_pack_weights`` computes for all its items.
+
+    ``numbers`` and ``arrays`` are the record by name, ``shape`` is ``(lanes, columns)``.
+    Returns whether all weights are finite.
+    """
+    lanes, columns = shape
+    groups = target.size // numbers["group_weights"]
+    finite = True
+    for group, run, panel in np.ndindex(groups, numbers["runs"], numbers["panels"]):
+        channel = panel * columns
+        left = numbers["columns"] - channel
+        width = lanes if left <= lanes else columns
+        first = arrays["tap_starts"][run]
+        taps = arrays["tap_offsets"][first : first + arrays["tap_counts"][run]]
+        origin = group * numbers["group_step"] + channel * numbers["column_step"]
+        depth = np.arange(numbers["depth"])[:, None] * numbers["depth_step"]
+        wide = np.arange(min(left, width)) * numbers["column_step"]
+        read = source[origin + taps[:, None, None] + depth + wide]
+        packed = np.zeros((*read.shape[:2], width), target.dtype)
+        packed[..., : read.shape[2]] = read
+        begin = group * numbers["group_weights"] + arrays["starts"][run]
+        begin += panel * arrays["panel_steps"][run] + arrays["first_rows"][run] * width
+        target[begin : begin + packed.size] = packed.ravel()
+        finite = finite and bool(np.isfinite(read).all())
+    return finite

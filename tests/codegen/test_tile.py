@@ -1,0 +1,121 @@
+"""Register tiles as machine code and as NumPy: equal to the last bit on whole numbers."""
+
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pytest
+
+from codegen.meanings import Array, Code
+from strategies import whole_numbers
+from tconv.codegen.tile import (
+    UNROLL,
+    Tile,
+    correlate_tile_meaning,
+    emit_correlate_tile,
+    emit_tile,
+    tile_meaning,
+)
+from tconv.jit import host_machine
+
+DTYPES = ("float32", "float64")
+ROWS, VECTORS = (1, 2, 4, 6), (1, 2)
+DEPTHS = (0, 1, UNROLL - 1, UNROLL, UNROLL + 1, 2 * UNROLL, 2 * UNROLL + 1)
+SEGMENTS = (0, 1, 3)
+GUARD = 64  # elements around what a tile may write
+
+
+def tiles(dtype: str) -> list[Tile]:
+    """Return the tiles of one type, as wide as this machine's vectors."""
+    lanes = host_machine().lanes(dtype)
+    return [Tile(rows, vectors, lanes, dtype) for rows, vectors in product(ROWS, VECTORS)]
+
+
+TILES = [tile for dtype in DTYPES for tile in tiles(dtype)]
+every_tile = pytest.mark.parametrize("tile", TILES, ids=lambda tile: tile.name)
+every_size = pytest.mark.parametrize(("segments", "depth"), [*product(SEGMENTS, DEPTHS)])
+
+
+@cache
+def code() -> tuple[Code, dict[Tile, str], dict[Tile, str]]:
+    """Compile all tiles at once."""
+    made = Code()
+    gathers = {tile: made.add(emit_tile(made.module, tile)) for tile in TILES}
+    correlates = {tile: made.add(emit_correlate_tile(made.module, tile)) for tile in TILES}
+    return made, gathers, correlates
+
+
+def offsets(count: int, most: int, seed: int) -> Array:
+    """Return places to read from, in any order and not all different."""
+    return np.random.default_rng(seed).integers(0, most, count)
+
+
+@every_tile
+@every_size
+def test_a_tile_equals_its_meaning(tile: Tile, segments: int, depth: int) -> None:
+    """Any rows, segments and places; the depth falls on, before and behind the unrolling."""
+    data = whole_numbers((200,), tile.dtype, depth)
+    weights = whole_numbers((segments, depth, tile.columns), tile.dtype, segments)
+    rows, starts = offsets(tile.rows, 90, 1), offsets(segments, 90, 2)
+    order = np.random.default_rng(3).permutation(tile.rows)
+    places = GUARD + order * (tile.columns + 3)
+    expected = np.full(2 * GUARD + tile.rows * (tile.columns + 3), 99, tile.dtype)
+    computed = expected.copy()
+    tile_meaning(expected, data, weights, places, rows, starts, depth)
+    made, names, _ = code()
+    made.call(names[tile], computed, data, weights, places, rows, starts, segments, depth)
+
+    np.testing.assert_array_equal(computed, expected)
+
+
+@every_tile
+@pytest.mark.parametrize(("segments", "depth"), [(0, 5), (3, 0)])
+def test_a_tile_of_nothing_is_zero(tile: Tile, segments: int, depth: int) -> None:
+    """An output that no tap meets is written all the same."""
+    nothing = np.zeros(8, tile.dtype)
+    table = np.zeros(max(tile.rows, segments), np.int64)
+    places = np.arange(tile.rows) * tile.columns
+    sums = np.full(tile.rows * tile.columns + GUARD, 99, tile.dtype)
+    made, names, _ = code()
+    made.call(names[tile], sums, nothing, nothing, places, table, table, segments, depth)
+
+    assert not sums[:-GUARD].any()
+    assert (sums[-GUARD:] == 99).all()
+
+
+@every_tile
+@every_size
+@pytest.mark.parametrize("step", [1, 5, 40])
+def test_a_correlate_tile_equals_its_meaning(
+    tile: Tile, segments: int, depth: int, step: int
+) -> None:
+    """It adds to what is there, and the other side may step by any number of elements."""
+    data = whole_numbers((200,), tile.dtype, depth)
+    other = whole_numbers((200 + 40 * DEPTHS[-1],), tile.dtype, step)
+    rows = offsets(tile.rows, 90, 1)
+    starts, others = offsets(segments, 90, 2), offsets(segments, 90, 3)
+    expected = whole_numbers((tile.rows + 2, tile.columns), tile.dtype, segments)
+    computed = expected.copy()
+    correlate_tile_meaning(expected[1:-1], data, other, rows, starts, others, depth, step)
+    made, _, names = code()
+    sums = computed[1:-1]
+    made.call(names[tile], sums, data, other, rows, starts, others, segments, depth, step)
+
+    np.testing.assert_array_equal(computed, expected)
+
+
+def test_the_comparison_can_fail() -> None:
+    """One weight off by one, in the last turn behind the unrolled ones, is seen."""
+    tile = tiles("float32")[-1]
+    data = np.ones(100, np.float32)
+    weights = np.ones((1, UNROLL + 1, tile.columns), np.float32)
+    rows, places = np.arange(tile.rows), np.arange(tile.rows) * tile.columns
+    expected = np.zeros(tile.rows * tile.columns, np.float32)
+    computed = expected.copy()
+    start = np.zeros(1, np.int64)
+    tile_meaning(expected, data, weights, places, rows, start, UNROLL + 1)
+    weights[0, -1, -1] += 1
+    made, names, _ = code()
+    made.call(names[tile], computed, data, weights, places, rows, start, 1, UNROLL + 1)
+
+    assert (computed != expected).sum() == tile.rows
