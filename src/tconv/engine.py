@@ -12,6 +12,15 @@ from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 from tconv.runtime.taps import TapRunner
 from tconv.settings import settings
 
+# Now and not when first needed: a fork in the middle of an import, by another thread,
+# would leave the child a module that nobody finishes.
+try:
+    from tconv.runtime import compiled, kernels
+except UnsupportedError as error:
+    NO_COMPILER = error.wrong
+else:
+    NO_COMPILER = ""
+
 Array = npt.NDArray[Any]
 
 
@@ -23,8 +32,6 @@ class Executable:
         self._taps = TapRunner(plan.problem)
         self._compiled: Any = None
         if not isinstance(plan.recipe, TapProducts):
-            from tconv.runtime import compiled  # noqa: PLC0415 - needs a compiler, taps do not
-
             self._compiled = compiled.runner(plan.problem, plan.recipe)
 
     def launch(self, source: tuple[int, ...], target: tuple[int, ...]) -> Any | None:  # noqa: ANN401 - known only with a compiler
@@ -104,9 +111,9 @@ def machine() -> Machine | str:
     """Return the machine that kernels are made for, or why there are none."""
     if settings().engine == "numpy":
         return "TCONV_ENGINE is numpy"
+    if NO_COMPILER:
+        return NO_COMPILER
     try:
-        from tconv.runtime import kernels  # noqa: PLC0415 - needs a compiler, taps do not
-
         return kernels.machine()
     except UnsupportedError as error:
         return error.wrong

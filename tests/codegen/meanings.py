@@ -20,14 +20,17 @@ class Code:
     def __init__(self) -> None:
         self.module = ir.Module("test")
         self._kernel: Kernel | None = None
+        self._counts: dict[str, int] = {}
 
     def add(self, function: ir.Function) -> str:
         """Make an emitted function callable from outside; return its name."""
         function.linkage = ""
+        self._counts[function.name] = len(function.args)
         return function.name
 
     def call(self, name: str, *arguments: Array | int) -> None:
         """Call a function with the addresses of arrays, and with whole numbers."""
+        assert len(arguments) == self._counts[name], "the emitted function takes other arguments"
         if self._kernel is None:
             self._kernel = load_object(compile_object(str(self.module), host_machine()))
         kinds = [ctypes.c_int64 if isinstance(a, int) else ctypes.c_void_p for a in arguments]
@@ -35,22 +38,24 @@ class Code:
         ctypes.CFUNCTYPE(None, *kinds)(self._kernel.address(name))(*values)
 
 
-def pack_row_meaning(  # noqa: PLR0913 - the emitted function's own arguments
+def pack_row_meaning(
     target: Array,
     source: Array,
     start: int,
-    sizes: tuple[int, int, int, int],
+    sizes: tuple[int, int, int, int, int],
     steps: tuple[int, int],
 ) -> None:
     """Compute in NumPy what the code from ``emit_pack_row`` computes.
 
-    ``target[before + p, c] = source[start + p * x_step + c * c_step]``, zeros before and
-    after; ``sizes`` are ``(before, count, after, depth)``, ``steps`` are ``(x_step, c_step)``.
+    ``target[(before + p) * pitch + c] = source[start + p * x_step + c * c_step]``, and zeros
+    before, after and between; ``sizes`` are ``(before, count, after, depth, pitch)``, ``steps``
+    are ``(x_step, c_step)``.
     """
-    before, count, after, depth = sizes
+    before, count, after, depth, pitch = sizes
     points, channels = np.arange(count)[:, None], np.arange(depth)
-    packed = np.zeros((before + count + after, depth), target.dtype)
-    packed[before : before + count] = source[start + points * steps[0] + channels * steps[1]]
+    read = source[start + points * steps[0] + channels * steps[1]]
+    packed = np.zeros((before + count + after, pitch), target.dtype)
+    packed[before : before + count, :depth] = read
     target[: packed.size] = packed.ravel()
 
 

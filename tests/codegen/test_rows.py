@@ -1,5 +1,6 @@
 """Rows packed and stored in either layout, as machine code and as NumPy."""
 
+from collections.abc import Callable
 from functools import cache
 from itertools import product
 
@@ -15,7 +16,7 @@ DTYPES = ("float32", "float64")
 GUARD = 99
 
 # How points and channels lie in memory: (x_step, c_step) for so many of each.
-LAYOUTS = {
+LAYOUTS: dict[str, Callable[[int, int], tuple[int, int]]] = {
     "side by side": lambda _, depth: (depth, 1),
     "side by side, a group among others": lambda _, depth: (depth + 3, 1),
     "planes": lambda count, _: (1, count),
@@ -55,17 +56,20 @@ def room(count: int, depth: int, steps: tuple[int, int]) -> tuple[int, int]:
 @every_type
 @every_layout
 def test_a_packed_row_equals_its_meaning(dtype: str, layout: str) -> None:
-    """Zeros, then points with their channels side by side, then zeros, and nothing behind."""
+    """Zeros, then points a pitch apart, zeros between them, then zeros, and nothing behind."""
     made, name, _ = code(dtype)
     sizes = around(host_machine().lanes(dtype))
-    for count, depth, (before, after) in product(sizes, sizes, [(0, 0), (2, 0), (1, 3)]):
+    places = [(0, 0, 0), (2, 0, 0), (1, 3, 0), (0, 0, 3), (1, 2, 5)]
+    for count, depth, (before, after, between) in product(sizes, sizes, places):
+        pitch = depth + between
         steps = LAYOUTS[layout](count, depth)
         span, start = room(count, depth, steps)
         source = whole_numbers((span,), dtype, count, most=1000)
-        expected = np.full((before + count + after) * depth + 20, GUARD, dtype)
+        expected = np.full((before + count + after) * pitch + 20, GUARD, dtype)
         computed = expected.copy()
-        pack_row_meaning(expected, source, start, (before, count, after, depth), steps)
-        made.call(name, computed, source[start:], before, count, after, depth, *steps)
+        numbers = before, count, after, depth, pitch
+        pack_row_meaning(expected, source, start, numbers, steps)
+        made.call(name, computed, source[start:], *numbers, *steps)
 
         np.testing.assert_array_equal(computed, expected, f"{count} points, {depth} channels")
 
@@ -76,8 +80,8 @@ def test_a_row_outside_the_picture_is_zeros(dtype: str, layout: str) -> None:
     """With no points to read, the source is not read either."""
     made, name, _ = code(dtype)
     depth = host_machine().lanes(dtype) + 1
-    target = np.full(5 * depth + 20, GUARD, dtype)
-    made.call(name, target, 0, 5, 0, 0, depth, *LAYOUTS[layout](4, depth))
+    target = np.full(5 * (depth + 2) + 20, GUARD, dtype)
+    made.call(name, target, 0, 5, 0, 0, depth, depth + 2, *LAYOUTS[layout](4, depth))
 
     assert not target[:-20].any()
     assert (target[-20:] == GUARD).all()
@@ -129,7 +133,7 @@ def test_the_comparison_can_fail() -> None:
     made, name, _ = code("float32")
     source = np.arange(400, dtype=np.float32)
     expected, computed = np.zeros((2, 100), np.float32)
-    pack_row_meaning(expected, source, 0, (0, 9, 0, 9), (1, 10))
-    made.call(name, computed, source, 0, 9, 0, 9, 1, 11)
+    pack_row_meaning(expected, source, 0, (0, 9, 0, 9, 9), (1, 10))
+    made.call(name, computed, source, 0, 9, 0, 9, 9, 1, 11)
 
     assert (expected != computed).sum() == 72

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import tconv
 from engines import onednn_graph, require
 from live.compare import Tally, check_equal
-from live.geometry import MODES, THOROUGH, Geometry, gathered, scattered
+from live.geometry import MODES, THOROUGH, Axis, Geometry, gathered, scattered
 
 require.usable(onednn_graph.unavailable())
 
@@ -198,6 +198,17 @@ def test_operators_agree_with_the_engine(name: str) -> None:
 
     agree()
     tally.check_share(0.8)
+
+
+@pytest.mark.parametrize("name", ["ConvolutionBackpropData", "ConvolutionBackwardData"])
+def test_pads_may_leave_nothing_but_what_the_stride_leaves(name: str) -> None:
+    """Any size up to stride - 1 above the windows' reach is legal, even when pads cut that to 0."""
+    axis = Axis(coarse=1, fine=1, taps=1, stride=2, dilation=1, begin=0, end=1, extra=0)
+    case = Geometry((axis,), "none", 1, 1, coarse_channels=2, fine_channels=3, seed=0)
+    arrays = {role: case.array(role) for role in ("coarse", "fine", "weights")}
+    theirs = their_result(name, case, arrays, ("NCX", "OIX"))
+
+    check_equal(our_result(name, case, arrays, ("NCX", "OIX"), "attribute"), theirs)
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATORS if "Back" in name])

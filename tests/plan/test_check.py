@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from strategies import a_problem
 from tconv.bench.suite import Layer, load_suite
 from tconv.errors import InternalError
-from tconv.plan import Correlate, Gather, Plan, TapProducts, tap_products
+from tconv.plan import Correlate, Gather, Plan, tap_products
 from tconv.plan import correlate as correlate_plan
 from tconv.plan import gather as gather_plan
 from tconv.plan.check import check_plan
@@ -70,7 +70,7 @@ def cut(wanted: Operand) -> Plan:
     problem = a_layer(wanted)
     for size in range(100_000, 1000, -1000):
         plan = planned(problem, replace(AVX2, l1=size // 4, l2=size))
-        assert not isinstance(plan.recipe, TapProducts)
+        assert isinstance(plan.recipe, Gather | Correlate)
         block = plan.recipe.block
         if block[-2] < 5 and math.prod(block[:-1]) > 1:
             return plan
@@ -134,7 +134,7 @@ class Change:
     def apply(self, plan: Plan) -> Plan:
         """Return the plan with the wrong number in it."""
         recipe = plan.recipe
-        assert not isinstance(recipe, TapProducts)
+        assert isinstance(recipe, Gather | Correlate)
         module = gather_plan if isinstance(recipe, Gather) else correlate_plan
         if self.field not in module.FIELDS:
             return replace(
@@ -259,7 +259,7 @@ def test_taps_in_the_wrong_place_are_refused(
 ) -> None:
     """A permutation leaves every address sound, and is still wrong."""
     plan = cut(wanted)
-    assert not isinstance(plan.recipe, TapProducts)
+    assert isinstance(plan.recipe, Gather | Correlate)
 
     with pytest.raises(InternalError, match=why):
         check_plan(replace(plan, recipe=change(plan.recipe)))
@@ -309,12 +309,13 @@ def test_planning_a_layer_of_the_suite_takes_no_time_and_no_room(
         start = time.thread_time()
         plan = planned(problem, AVX2)
         times.append(time.thread_time() - start)
-    print(f"{layer.name} {wanted.name}: planned in {1e3 * statistics.median(times):.3f} ms")
+    milliseconds = 1e3 * statistics.median(times)
+    print(f"{layer.name} {wanted.name}: planned in {milliseconds:.3f} ms")  # noqa: T201 - asked for
 
-    assert not isinstance(plan.recipe, TapProducts)
+    assert isinstance(plan.recipe, Gather | Correlate)
     assert len(plan.recipe.record) <= most_numbers(problem)
     if len(layer.spatial) == 2 and math.prod(layer.kernel) < 100:
-        assert statistics.median(times) < 5e-3
+        assert milliseconds < 5
 
 
 def most_numbers(problem: Problem) -> int:
@@ -330,20 +331,18 @@ def test_a_larger_picture_has_no_larger_record(wanted: Operand) -> None:
     for points in (8, 64, 4096):
         axes = tuple(Axis(2 * points, points, 4, 2, 1, 1) for _ in range(2))
         recipe = planned(replace(a_layer(wanted), axes=axes), AVX2).recipe
-        assert not isinstance(recipe, TapProducts)
+        assert isinstance(recipe, Gather | Correlate)
         sizes.append(len(recipe.record))
 
     assert len(set(sizes)) == 1
 
 
-@pytest.mark.parametrize(
-    ("wanted", "stride"), [*product(Operand, (3, 100))], ids=lambda value: str(value)
-)
+@pytest.mark.parametrize(("wanted", "stride"), [*product(Operand, (3, 100))], ids=str)
 def test_a_long_stride_needs_no_table_of_its_square(wanted: Operand, stride: int) -> None:
     """Most phases of a stride above the window are empty: O(sum of extents + taps) all the same."""
     axes = tuple(Axis(2 * stride + 2, 3, 2, stride, 1, 0) for _ in range(2))
     problem = replace(a_layer(wanted), axes=axes)
     recipe = planned(problem, AVX2).recipe
 
-    assert not isinstance(recipe, TapProducts)
+    assert isinstance(recipe, Gather | Correlate)
     assert len(recipe.record) <= most_numbers(problem)

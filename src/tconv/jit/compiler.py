@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from threading import RLock
+from typing import Any
 
 from tconv.errors import InternalError, TconvError, UnsupportedError
 from tconv.plan.machine import Machine
@@ -37,14 +38,17 @@ LLVMLITE_VERSION: str = llvmlite.__version__
 SYMBOL_TABLE, SYMBOL = 2, struct.Struct("<IBBHQQ")  # of an ELF file
 
 # One thread at a time: LLVM is serialised by llvmlite anyway, and a fork must not happen
-# between two of its calls, or the child inherits a lock that nobody will open.
+# between two of its calls, or the child inherits a lock that nobody will open.  llvmlite's
+# own lock counts too: it is taken by calls and destructors outside ours.
 LLVM_LOCK = RLock()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=LLVM_LOCK.acquire,
-        after_in_parent=LLVM_LOCK.release,
-        after_in_child=LLVM_LOCK.release,
-    )
+    library = getattr(getattr(llvm, "ffi", None), "lib", None)
+    own = getattr(getattr(library, "_lock", None), "_lock", None)
+    locks: list[Any] = [own, LLVM_LOCK] if hasattr(own, "acquire") else [LLVM_LOCK]
+    for lock in locks:  # the last one registered is taken first
+        os.register_at_fork(
+            before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release
+        )
 
 # Machine code is never unmapped: a worker thread may be inside it until the process ends.
 _ENGINES: list[llvm.ExecutionEngine] = []

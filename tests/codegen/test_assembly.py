@@ -1,0 +1,175 @@
+"""What CPUs would run, named ones, whatever this one is: speed without a clock."""
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+
+import pytest
+from llvmlite import ir
+
+from tconv.codegen.block import KernelShape
+from tconv.codegen.correlate import emit_correlate
+from tconv.codegen.gather import emit_gather
+from tconv.codegen.tile import UNROLL, Tile, emit_tile
+from tconv.jit import emit_assembly
+from tconv.plan.machine import AVX2, AVX512, NEON, Machine
+from tconv.runtime.kernels import kernel_shape
+
+EMITTERS: dict[str, Callable[[ir.Module, KernelShape], object]] = {
+    "gather": emit_gather,
+    "correlate": emit_correlate,
+}
+MACHINES = {"AVX2": AVX2, "AVX-512": AVX512, "NEON": NEON}
+SHAPES = {"AVX2": (6, 2, 8), "AVX-512": (8, 2, 16), "NEON": (8, 2, 4)}
+
+LABEL = re.compile(r"^(\.?L[\w.$]+):")
+BRANCH = re.compile(r"\s(?:j[a-z]+|b(?:\.\w+)?|cbn?z\s+\w+,|tbn?z\s+\w+, #\d+,)\s+(\.?L[\w.$]+)")
+FUSED = re.compile(r"\s(?:vfn?m(?:add|sub)\w+p[sd]|fml[as])\s")
+# A vector register, and an address relative to the stack or frame pointer.
+X86_VECTOR, X86_STACK = re.compile(r"%[xyz]mm\d"), r"\(%(?:rsp{})[,)]"
+ARM_VECTOR, ARM_STACK = re.compile(r"\s(?:\{ )?[qv]\d"), r"\[(?:sp{})[],]"
+
+
+@cache
+def assembly(name: str, dtype: str, cpu: str) -> str:
+    """Return the whole module of a kernel as text."""
+    module = ir.Module(name)
+    EMITTERS[name](module, kernel_shape(dtype, MACHINES[cpu]))
+    return emit_assembly(str(module), MACHINES[cpu])
+
+
+def tile_assembly(tile: Tile, machine: Machine) -> str:
+    """Return a tile alone as text."""
+    module = ir.Module("tile")
+    emit_tile(module, tile).linkage = ""
+    return emit_assembly(str(module), machine)
+
+
+def loops(text: str) -> Iterator[list[str]]:
+    """Yield the lines of every innermost loop: from a label to a branch back to it."""
+    label, lines = "", list[str]()
+    for line in text.splitlines():
+        found = LABEL.match(line)
+        if found:
+            label, lines = found[1], []
+        lines.append(line)
+        back = BRANCH.search(line)
+        if back and label and back[1] == label:
+            yield lines
+
+
+def hot_loops(text: str, fused: int) -> list[list[str]]:
+    """Return the innermost loops with so many fused multiply-adds."""
+    return [lines for lines in loops(text) if sum(map(is_fused, lines)) == fused]
+
+
+def is_fused(line: str) -> bool:
+    """Tell whether a line multiplies and adds vectors with one rounding."""
+    return FUSED.search(line) is not None
+
+
+def stack(text: str, lines: list[str]) -> list[str]:
+    """Return the lines of a function's loop that touch its stack."""
+    if "%rsp" in text:
+        # With a frame pointer the stack is also reached from there, without one it is a number.
+        framed = re.search(r"movq\s+%rsp, %rbp", text) is not None
+        pattern = X86_STACK.format("|rbp" if framed else "")
+    else:
+        framed = re.search(r"(?:mov|add)\s+x29, sp", text) is not None
+        pattern = ARM_STACK.format("|x29" if framed else "")
+    return [line for line in lines if re.search(pattern, line)]
+
+
+def spills(text: str, lines: list[str]) -> list[str]:
+    """Return the lines of a loop that keep vectors on the stack, or fetch them from there."""
+    vector = X86_VECTOR if "%rsp" in text else ARM_VECTOR
+    return [line for line in stack(text, lines) if vector.search(line)]
+
+
+every_kernel = pytest.mark.parametrize("name", EMITTERS)
+every_machine = pytest.mark.parametrize("cpu", MACHINES)
+
+
+@every_machine
+def test_the_main_tile_is_the_one_that_was_measured(cpu: str) -> None:
+    """Twelve sums of sixteen registers, sixteen of thirty-two."""
+    shape = kernel_shape("float32", MACHINES[cpu])
+
+    assert (shape.rows[0], shape.vectors, shape.lanes) == SHAPES[cpu]
+
+
+@every_kernel
+@every_machine
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_hot_loop_keeps_its_sums_in_registers(name: str, cpu: str, dtype: str) -> None:
+    """One fused multiply-add a sum and step, and no vector ever goes to the stack."""
+    shape = kernel_shape(dtype, MACHINES[cpu])
+    text = assembly(name, dtype, cpu)
+    found = hot_loops(text, shape.rows[0] * shape.vectors * UNROLL)
+
+    assert len(found) == 1
+    assert spills(text, found[0]) == []
+
+
+@every_kernel
+@every_machine
+def test_no_loop_of_any_tile_keeps_vectors_on_the_stack(name: str, cpu: str) -> None:
+    """Narrow tiles, low ones and rests of the depth stay in registers as well."""
+    text = assembly(name, "float32", cpu)
+    busy = [lines for lines in loops(text) if any(map(is_fused, lines))]
+
+    assert len(busy) >= 4
+    assert [spills(text, lines) for lines in busy] == [[]] * len(busy)
+
+
+@every_kernel
+def test_the_hot_loop_of_avx2_needs_no_stack_at_all(name: str) -> None:
+    """Six rows leave registers for all their addresses."""
+    text = assembly(name, "float32", "AVX2")
+    (lines,) = hot_loops(text, 6 * 2 * UNROLL)
+
+    assert stack(text, lines) == []
+
+
+@every_kernel
+@pytest.mark.parametrize(("cpu", "register"), [("AVX-512", "%zmm"), ("AVX2", "%ymm")])
+def test_sums_are_as_wide_as_the_machine(name: str, cpu: str, register: str) -> None:
+    """Every fused multiply-add of the hot loop works on whole registers."""
+    shape = kernel_shape("float32", MACHINES[cpu])
+    (lines,) = hot_loops(assembly(name, "float32", cpu), shape.rows[0] * shape.vectors * UNROLL)
+    fused = [line for line in lines if is_fused(line)]
+
+    assert all(line.count(register) >= 2 for line in fused)
+
+
+def test_a_step_reads_every_weight_vector_once() -> None:
+    """Two vectors and six broadcasts for twelve multiply-adds: the loads keep up."""
+    text = assembly("gather", "float32", "AVX2")
+    (lines,) = hot_loops(text, 6 * 2 * UNROLL)
+    reads = [line for line in lines if re.search(r"\(%r", line) and "ymm" in line]
+
+    assert len(reads) == (6 + 2) * UNROLL
+
+
+def test_the_check_for_spills_can_fail() -> None:
+    """Eighteen sums cannot stay in sixteen registers, and the check says so."""
+    text = tile_assembly(Tile(9, 2, 8, "float32"), AVX2)
+    (lines,) = hot_loops(text, 9 * 2 * UNROLL)
+
+    assert len(spills(text, lines)) > UNROLL
+
+
+def test_the_check_for_spills_can_fail_on_arm() -> None:
+    """Nor can forty sums in thirty-two."""
+    text = tile_assembly(Tile(20, 2, 4, "float32"), NEON)
+    (lines,) = hot_loops(text, 20 * 2 * UNROLL)
+
+    assert len(spills(text, lines)) > UNROLL
+
+
+def test_the_check_for_fused_multiply_adds_can_fail() -> None:
+    """Without the feature LLVM calls a function for each, and no loop is found."""
+    plain = Machine("x86-64", "+sse2", 16, 16, AVX2.l1, AVX2.l2, AVX2.l3)
+    text = tile_assembly(Tile(6, 2, 4, "float32"), plain)
+
+    assert hot_loops(text, 6 * 2 * UNROLL) == []
