@@ -94,6 +94,18 @@ def _weights() -> Iterator[Case]:
     )
 
 
+def _windows() -> Iterator[Case]:
+    for name in ("onnx.Conv", "onnx.ConvTranspose"):
+        callee = CALLEES[name]
+        shapes = (1, 4, FAR), (4, 4, FAR)
+        yield _refused(
+            callee,
+            "plan for a window without end",
+            lambda callee=callee, shapes=shapes: callee.kind().plan(*shapes),
+            wrong=f"the window has {FAR} elements.",
+        )
+
+
 def _no_memory() -> Iterator[Case]:
     """Where the machine does not tell its memory, the allocation itself must."""
 
@@ -116,5 +128,6 @@ TOLD = [
     *_strides(),
     *(case for callee in CALLEES.values() for case in _inputs(callee)),
     *_weights(),
+    *_windows(),
 ]
 CASES = [*TOLD, *_no_memory()]

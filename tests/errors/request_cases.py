@@ -161,6 +161,21 @@ def _openvino() -> Iterator[Case]:
             yield infer(callee, f"{len(value)} sizes", wrong, None, None, value)
 
 
+def _open_groups() -> Iterator[Case]:
+    """Leave the number of groups open, with channels that fit no number of them."""
+    for name, one, channels in (
+        ("GroupConvolution", 3, 10),
+        ("GroupConvolutionBackpropData", 2, 5),
+    ):
+        callee = CALLEES[f"openvino.{name}"]
+        wrong = (
+            f"data has {channels} channels, not a multiple of the {one} "
+            "that filter takes in a group."
+        )
+        shapes = put(callee.shapes[0], 1, channels), (None, *callee.shapes[1][1:])
+        yield infer(callee, "open groups", wrong, *shapes)
+
+
 def _onnx_and_torch() -> Iterator[Case]:
     for name in ("onnx.ConvTranspose", "tconv.conv_transpose", "tconv.conv_transpose_grad_input"):
         callee = CALLEES[name]
@@ -181,5 +196,6 @@ CASES = [
     *_onednn_gradients(),
     *_onednn_transposed(),
     *_openvino(),
+    *_open_groups(),
     *_onnx_and_torch(),
 ]

@@ -143,13 +143,13 @@ def _blocks(r: _Record, begins: list[int]) -> Iterator[_Block]:
         yield _Block(starts, stops)
 
 
-def _pack(r: _Record, block: _Block, sizes: Sequence[int], scratch: _Scratch) -> Region:
-    """Return the region that a block reads of an array of these sizes."""
+def _pack(r: _Record, block: _Block, sizes: Sequence[int], pitch: int) -> tuple[Region, int]:
+    """Return what a block reads of an array of these sizes, points a pitch apart, and its end."""
     steps = [*r.outer_of("steps_in"), r.step_in]
     spans = [*r.outer_of("spans"), r.span]
     lows = [*r.outer_of("lows_in"), r.low_in]
     limits = [*r.outer_of("sizes_in"), r.size_in]
-    pitches = [*r.outer_of("pitches"), r.depth]
+    pitches = [*r.outer_of("pitches"), pitch]
     extents = [(n - 1) * step + s for n, step, s in zip(block.counts, steps, spans, strict=True)]
     firsts = [a * step + low for a, step, low in zip(block.starts, steps, lows, strict=True)]
     region: Region = {}
@@ -160,10 +160,10 @@ def _pack(r: _Record, block: _Block, sizes: Sequence[int], scratch: _Scratch) ->
         exists = _inside(point, limits)
         _demand(not exists or _inside(point, sizes), "packing reads outside the source", point)
         region[where] = point if exists else None
-    stretches = [(where, where + r.depth) for where in region]
-    _demand(region and _apart(stretches, scratch.size), "packed points overlap", extents)
-    scratch.touch("region", max(region) + r.depth)
-    return region
+    stretches = [(where, where + pitch) for where in region]
+    end = max(region, default=0) + pitch
+    _demand(_apart(stretches, end), "packed points overlap", extents)
+    return region, end
 
 
 class _GatherRun:
@@ -193,7 +193,8 @@ class _GatherRun:
         panels = self._panels()
         reads = [self._reads(panels, both) for both in range(r.outer_phases * r.phases)]
         for block in _blocks(r, [*r.outer_of("begins"), r.begin]):
-            region = _pack(r, block, self.source, self.scratch)
+            region, end = _pack(r, block, self.source, r.depth)
+            self.scratch.touch("region", end)
             for phase in range(r.outer_phases):
                 self._run_phase(block, region, phase, reads[phase * r.phases :])
         missing = math.prod(self.target) - len(self.written)
@@ -340,7 +341,7 @@ class _CorrelateRun:
     """One group, block after block, as a compiled correlation does it; the same order."""
 
     def __init__(self, problem: Problem, recipe: Correlate) -> None:
-        self.problem, self.recipe = problem, recipe
+        self.problem, self.recipe, self.columns = problem, recipe, recipe.lanes * recipe.vectors
         self.r = _Record(recipe.record, correlate.SCALARS, correlate.ARRAYS)
         self.scratch = _Scratch(self.r, recipe.scratch, problem.dtype)
         self.coarse = problem.batch, *problem.spatial(Operand.COARSE)
@@ -356,31 +357,31 @@ class _CorrelateRun:
         due = (len(problem.axes), problem.coarse_channels, problem.fine_channels)
         _demand(found == due, "sizes are not the problem's", found)
         _demand(recipe.items == problem.groups * r.chunks, "items are not all chunks", recipe.items)
-        whole = (r.chunks - 1) * r.chunk_rows < r.rows <= r.chunks * r.chunk_rows
+        whole = r.chunks == -(-r.rows // r.chunk_rows)
         _demand(whole, "chunks do not take every row once", (r.chunks, r.chunk_rows, r.rows))
         _demand(r.chunk_rows % tile_rows == 0, "a chunk ends inside a tile", r.chunk_rows)
-        columns = recipe.lanes * recipe.vectors
-        left = r.depth - (r.panels - 1) * columns
-        _demand(0 < left <= columns, "panels do not take every channel once", r.panels)
-        narrow = left <= recipe.lanes
-        _demand(r.wide_panels == r.panels - narrow, "a panel is too narrow", r.wide_panels)
-        self.read = (r.panels - 1) * columns + (recipe.lanes if narrow else columns)
+        left = r.depth - (r.panels - 1) * self.columns
+        _demand(0 < left <= self.columns, "panels do not take every channel once", r.panels)
+        wide = r.panels - (left <= recipe.lanes)
+        _demand(r.wide_panels == wide, "a panel is read wider than packed", r.wide_panels)
         blocks = [*_blocks(r, [0] * (r.outer + 1))]
         _demand(r.all_blocks == len(blocks), "not every block is visited", r.all_blocks)
         for block in blocks:
             self._run_block(block, taps)
         missing = math.prod(self.coarse) - len(self.seen)
         _demand(missing == 0, "points are never summed", missing)
-        self.scratch.touch("sums", r.taps * r.chunk_rows * r.panels * columns)
+        self.scratch.touch("sums", r.taps * r.chunk_rows * r.panels * self.columns)
         self.scratch.touch_table("rows", r.chunk_rows)
         self.scratch.check()
 
     def _run_block(self, block: _Block, taps: tuple[Point, ...]) -> None:
         """Multiply the coarse points of a block by what every tap reads."""
         r = self.r
-        region = _pack(r, block, self.fine, self.scratch)
+        region, end = _pack(r, block, self.fine, self.columns)
+        _demand(end <= r.region, "panels of the region overlap", (end, r.region))
+        self.scratch.touch("region", (r.panels - 1) * r.region + end)
         steps = [*map(mul, r.outer_of("steps_in"), r.outer_of("pitches"))]
-        steps.append(r.step_in * r.depth)
+        steps.append(r.step_in * self.columns)
         self.scratch.touch("planes", math.prod(block.counts) * min(r.rows, r.chunk_rows))
         for part in ("lines", "other"):
             self.scratch.touch_table(part, math.prod(block.counts[:-1]))
@@ -393,7 +394,6 @@ class _CorrelateRun:
             for number, tap in enumerate(taps):
                 place = offset + r.at("tap_offsets", number)
                 _demand(place in region, "a tile reads what was not packed", (point, tap))
-                self.scratch.touch("region", place + self.read)
                 met = [*map(Axis.fine, self.problem.axes, point[1:], tap)]
                 due = None if None in met else (point[0], *met)
                 _demand(region[place] == due, f"{point} meets another point by {tap}", due)

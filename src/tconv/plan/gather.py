@@ -8,7 +8,7 @@ value of ``(point + pad_begin) % stride`` are a phase, and step_out is the strid
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 from tconv.plan.machine import Machine
@@ -59,26 +59,23 @@ class AxisPhases:
     taps: tuple[tuple[int, ...], ...]  # of each phase, by rising offset
     offsets: tuple[tuple[int, ...], ...]  # what each of those taps adds to the place read
 
-    @property
-    def low(self) -> int:
-        """The smallest offset of any tap."""
-        return min((offset for phase in self.offsets for offset in phase), default=0)
+    # Found once: tables ask for them once a tap.
+    low: int = field(init=False)  # the smallest offset of any tap
+    span: int = field(init=False)  # how many neighbours one point reads among
+    begin: int = field(init=False)  # the first point of any phase
+    end: int = field(init=False)  # the point behind the last of any phase
 
-    @property
-    def span(self) -> int:
-        """How many neighbours one point reads among."""
-        high = max((offset for phase in self.offsets for offset in phase), default=0)
-        return high - self.low + 1
-
-    @property
-    def begin(self) -> int:
-        """The first point of any phase."""
-        return min(low for low, _ in self.ranges)
-
-    @property
-    def end(self) -> int:
-        """The point behind the last of any phase."""
-        return max(high for _, high in self.ranges)
+    def __post_init__(self) -> None:
+        """Find the limits of taps and points."""
+        offsets = [offset for phase in self.offsets for offset in phase] or [0]
+        limits = {
+            "low": min(offsets),
+            "span": max(offsets) - min(offsets) + 1,
+            "begin": min(low for low, _ in self.ranges),
+            "end": max(high for _, high in self.ranges),
+        }
+        for name, value in limits.items():
+            object.__setattr__(self, name, value)
 
 
 def batch_phases(batch: int) -> AxisPhases:
@@ -117,12 +114,13 @@ def axis_phases(axis: Axis, wanted: Operand) -> AxisPhases:
             axis.fine_size, axis.coarse_size, stride, 1, 0,
             ((0, axis.coarse_size),), (taps,), (offsets,),
         )  # fmt: skip
+    taps_of: list[list[int]] = [[] for _ in range(stride)]
+    for tap in reversed(range(axis.taps)):  # falling taps are rising offsets
+        taps_of[axis.dilation * tap % stride].append(tap)
     ranges, tap_lists, offset_lists = [], [], []
-    for phase in range(stride):
+    for phase, mine in enumerate(taps_of):
         low = -((phase - axis.pad_begin) // stride)
         high = (axis.fine_size - 1 + axis.pad_begin - phase) // stride + 1
-        mine = [tap for tap in range(axis.taps) if (axis.dilation * tap - phase) % stride == 0]
-        mine.sort(reverse=True)
         ranges.append((low, max(low, high)))
         tap_lists.append(tuple(mine))
         offset_lists.append(tuple((phase - axis.dilation * tap) // stride for tap in mine))
@@ -248,8 +246,9 @@ def choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine
 
 
 def shrink(block: list[int], sizes: Sequence[int], place: int) -> None:
-    """Make one more block of an axis, all about as long."""
-    count = -(-sizes[place] // block[place]) + 1
+    """Make one more block of an axis, or an eighth more of many, all about as long."""
+    count = -(-sizes[place] // block[place])
+    count += max(1, count // 8)
     block[place] = min(-(-sizes[place] // count), block[place] - 1)
 
 
