@@ -87,11 +87,18 @@ def test_special_values_in_a_bias_pass_without_warning() -> None:
     """Infinity minus infinity is NaN, and that is an answer."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        result = dot([np.inf], [1], np.float32, bias=-np.inf)
-        large = dot([3e38], [1], np.float32, bias=3e38)
+        results = [
+            dot([np.inf], [1], np.float32, bias=-np.inf),
+            dot([1], [np.inf], np.float32, bias=-np.inf),
+            dot([np.inf, -np.inf], [1, 1], np.float32, bias=1),
+        ]
+        large = [
+            dot([3e38], [1], np.float32, bias=3e38),
+            dot([3e38, 1], [1, np.inf], np.float32, bias=3e38),
+        ]
 
-    assert np.isnan(result[0])
-    assert large[0] == np.inf
+    assert np.isnan(results).all()
+    assert np.isinf(large).all()
 
 
 @pytest.mark.parametrize(

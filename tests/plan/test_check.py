@@ -106,6 +106,17 @@ def test_channels_around_the_panel_pass(wanted: Operand, channels: int) -> None:
     checked(a_layer(wanted, channels), TINY[2])
 
 
+# Checking these is a matter of a moment.
+FEW_POINTS = [layer for layer in load_suite() if math.prod(layer.output_spatial) < 4000]
+
+
+@pytest.mark.parametrize("layer", FEW_POINTS, ids=lambda layer: layer.name)
+@pytest.mark.parametrize("wanted", list(Operand))
+def test_real_layers_pass(layer: Layer, wanted: Operand) -> None:
+    """Hundreds of channels, blocks as large as real caches allow."""
+    checked(replace(layer.problem(wanted), batch=min(layer.batch, 2)), AVX2)
+
+
 @pytest.mark.parametrize("wanted", list(Operand))
 def test_the_plan_that_is_changed_below_is_right(wanted: Operand) -> None:
     """Or refusing its changes would show nothing."""

@@ -26,7 +26,7 @@ class KernelShape:
     dtype: str
     lanes: int
     vectors: int
-    rows: tuple[int, ...]  # of the tiles, largest first, ending with 1
+    rows: tuple[int, ...]  # of the tiles, the largest first
 
     @property
     def columns(self) -> int:

@@ -158,6 +158,12 @@ def _fill_tables(  # noqa: PLR0913 - the block, the tables and their sizes
                 position = b.add(written, b.mul(here, r.step_out))
                 store(b, row, where.rows, index)
                 store(b, b.mul(position, number(columns)), where.places, index)
+        # The last tile's rows past the last point read the first one, and sum to nowhere.
+        filled = b.add(base, b.mul(length, lines))
+        with counted(b, r.spare) as more:
+            index = b.add(filled, more.index)
+            store(b, number(0), where.rows, index)
+            store(b, r.nowhere, where.places, index)
 
 
 def _emit_panel(  # noqa: PLR0913 - which panel of what
@@ -202,16 +208,23 @@ def _run_tiles(
     count: ir.Value,
     arguments: list[ir.Value],
 ) -> None:
-    """Run the largest tile as often as it fits, then smaller ones for what is left."""
+    """Run the large tile as often as it fits, then the one that what is left fits into.
+
+    Additions take four cycles, so a tile of one row is no quicker than one of four.
+    """
     sums, data, weights, places, rows, *segments = arguments
-    done: ir.Value = number(0)
-    for tile, size in zip(tiles, sizes, strict=True):
-        runs = b.sdiv(b.sub(count, done), number(size))
-        with counted(b, runs) as run:
-            here = b.add(done, b.mul(run.index, number(size)))
-            tables = [place(b, places, here), place(b, rows, here)]
-            b.call(tile, [sums, data, weights, *tables, *segments])
-        done = b.add(done, b.mul(runs, number(size)))
+    large, small = (number(size) for size in sizes)
+    whole = b.sdiv(count, large)
+    rest = b.sub(count, b.mul(whole, large))
+    whole = b.add(whole, b.zext(b.icmp_signed(">", rest, small), I64))
+    with counted(b, whole) as run:
+        here = b.mul(run.index, large)
+        tables = [place(b, places, here), place(b, rows, here)]
+        b.call(tiles[0], [sums, data, weights, *tables, *segments])
+    done = b.mul(whole, large)
+    with b.if_then(b.icmp_signed("<", done, count)):
+        tables = [place(b, places, done), place(b, rows, done)]
+        b.call(tiles[1], [sums, data, weights, *tables, *segments])
 
 
 def _store_panel(  # noqa: PLR0913 - which panel of what

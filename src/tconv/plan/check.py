@@ -28,7 +28,7 @@ Reads = list[tuple[Point, int]]  # a tap, and where the point lies that it reads
 def check_plan(plan: Plan, *, tile_rows: int = 1) -> None:
     """Refuse a plan that would make kernels go wrong; their tiles have ``tile_rows`` rows.
 
-    What NumPy runs has no tables, so there is nothing to check.
+    NumPy's tap products have no tables to check, and those of planes are not checked yet.
     """
     if isinstance(plan.recipe, Gather):
         _GatherRun(plan.problem, plan.recipe).check()

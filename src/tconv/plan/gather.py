@@ -24,6 +24,7 @@ SCALARS = (
     "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
     "block", "begin", "end", "blocks", "phases", "span",
     "outer_phases", "group_weights", "points", "sums_pitch", "most_phases",
+    "nowhere", "spare",
     "scratch_sums", "scratch_rows", "scratch_places", "scratch_counts",
 )  # fmt: skip
 """The numbers of a gather's record, in order."""
@@ -42,6 +43,8 @@ ARRAYS = (
     "segments",
 )  # fmt: skip
 """The arrays of a gather's record; a number tells where in the record each begins."""
+
+SPARE_ROWS = 8  # entries for the rows of a last tile that there are no points for
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
@@ -176,7 +179,7 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
     ]
     pitches = [depth * math.prod(extents[place + 1 :]) for place in range(len(axes))]
     arrays, runs, group_weights = _phase_tables(axes, pitches, depth, columns, panels)
-    last, points = axes[-1], math.prod(block)
+    last, points = axes[-1], math.prod(block) + SPARE_ROWS
     sums_pitch = last.step_out * block[-1]
     scratch = Scratch(item)
     region = scratch.take(depth * math.prod(extents))
@@ -206,7 +209,9 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         "points": points,
         "sums_pitch": sums_pitch,
         "most_phases": max(len(axis.ranges) for axis in axes),
-        "scratch_sums": scratch.take(math.prod(block[:-1]) * sums_pitch * columns),
+        "nowhere": math.prod(block[:-1]) * sums_pitch * columns,
+        "spare": SPARE_ROWS,
+        "scratch_sums": scratch.take((math.prod(block[:-1]) * sums_pitch + 1) * columns),
         "scratch_rows": scratch.take_table(points * len(last.ranges)),
         "scratch_places": scratch.take_table(points * len(last.ranges)),
         "scratch_counts": scratch.take_table(len(last.ranges)),

@@ -24,8 +24,8 @@ def machine() -> Machine:
 
 
 def kernel_shape(dtype: str, target: Machine) -> KernelShape:
-    """Return the register tiles for a machine, from the largest to a single row."""
-    return KernelShape(dtype, target.lanes(dtype), 2, (tile_rows(target), 4, 2, 1))
+    """Return the register tiles for a machine: a large one, and one for what is left."""
+    return KernelShape(dtype, target.lanes(dtype), 2, (tile_rows(target), 4))
 
 
 @cache
