@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "arrays": ("numpy", "tconv.errors", "tconv.problem"),
     "files": ("numpy", "tconv.errors", "tconv.problem", "tconv.arrays"),
     "calls": ("numpy", "tconv.errors", "tconv.problem", "tconv.dialects", "tconv.plan",
-              "tconv.engine", "tconv.arrays"),
+              "tconv.engine", "tconv.runtime.scratch", "tconv.arrays"),
     "ops": ("numpy", "tconv.arrays", "tconv.calls", "tconv.dialects"),
     "onednn": ("tconv.calls", "tconv.dialects"),
     "onnx": ("tconv.calls", "tconv.dialects"),

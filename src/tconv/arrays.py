@@ -2,7 +2,8 @@
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -49,13 +50,10 @@ def take_array(title: str, name: str, value: object) -> Array:
             fix=f"convert {name} to a NumPy array first",
         ) from error
     if not array.dtype.isnative and dtype_name(array.dtype):
-        array = array.astype(array.dtype.newbyteorder("="))
+        check_memory(title, array.shape, array.nbytes)
+        with allocating(title, array.shape):
+            array = array.astype(array.dtype.newbyteorder("="))
     return array
-
-
-def address(array: Array) -> int:
-    """Return where an array begins."""
-    return int(array.__array_interface__["data"][0])
 
 
 def common_dtype(title: str, named: Sequence[tuple[str, Array]]) -> np.dtype[Any]:
@@ -133,11 +131,43 @@ def check_window(title: str, taps: Sequence[int]) -> None:
         )
 
 
+def check_axes(title: str, spatial: int) -> None:
+    """Refuse more axes than NumPy can tell groups and batch apart from."""
+    if spatial > MOST_AXES:
+        raise UnsupportedError(
+            title,
+            f"there are {spatial} spatial axes.",
+            got={"spatial axes": spatial},
+            rule=f"there are at most {MOST_AXES} spatial axes, as many as NumPy leaves room for",
+            fix="merge axes whose window is 1 into the batch",
+        )
+
+
+def _numpy_axes() -> int:
+    try:
+        return np.empty((1,) * 64).ndim
+    except ValueError:
+        return 32
+
+
+@contextmanager
+def allocating(title: str, shape: tuple[int, ...]) -> Iterator[None]:
+    """Turn what NumPy raises for want of memory into an error of ours."""
+    try:
+        yield
+    except MemoryError as error:
+        raise too_large(title, shape, "memory ran out.") from error
+    except ValueError as error:
+        if "too big" not in str(error) and "too large" not in str(error):
+            raise
+        raise too_large(title, shape, "NumPy cannot count its elements.") from error
+
+
 def too_large(title: str, shape: tuple[int, ...], why: str) -> UnsupportedError:
     """Return the error for a result that cannot be allocated."""
     return UnsupportedError(
         title,
-        f"the result of shape {shape} cannot be allocated: {why}",
+        f"an array of shape {shape} cannot be allocated: {why}",
         got={"result": str(shape)},
         rule="inputs, sums and result fit in memory",
         fix="split the batch, or compute the picture in parts",
@@ -172,3 +202,7 @@ def _overlaps_itself(out: Array) -> bool:
 
 def _refuse(title: str, wrong: str, *, rule: str, fix: str) -> ProblemError:
     return ProblemError(title, wrong, got={}, rule=rule, fix=fix)
+
+
+# Batch, group and two channels stand beside the spatial axes.
+MOST_AXES = _numpy_axes() - 4

@@ -8,19 +8,20 @@ import numpy as np
 from tconv import engine
 from tconv.arrays import (
     Array,
-    address,
+    allocating,
+    check_axes,
     check_memory,
     check_out,
     check_window,
     common_dtype,
     take_array,
-    too_large,
 )
 from tconv.dialects.operator import BIAS, Operator, ShapeLike
 from tconv.dialects.shapes import parse_dtype
 from tconv.errors import ProblemError
 from tconv.plan import Plan
 from tconv.problem import Operand, Problem, numpy_dtype
+from tconv.runtime.scratch import address
 
 Result = np.ndarray[Any, np.dtype[Any]]
 Packed = dict[object, object]
@@ -72,7 +73,10 @@ class Bound:
     def __init__(self, op: Runnable, second: object, bias: object) -> None:
         title = op.title()
         self._op = op
-        self._second = np.array(take_array(title, op.inputs[1], second))
+        given = take_array(title, op.inputs[1], second)
+        check_memory(title, given.shape, given.nbytes)
+        with allocating(title, given.shape):
+            self._second = np.array(given)
         self._bias = None
         if bias is not None:
             if op.third not in BIAS:
@@ -171,18 +175,17 @@ class Quick:
 
     def __call__(self, first: Array, weights: Any, out: Result | None) -> Result | None:  # noqa: ANN401 - as above
         """Compute; None when the arrays need a closer look."""
-        source = first.__array_interface__["data"][0]
+        source = address(first)
         if out is None:
             out = np.empty(self._shape, self._dtype)
-            target = out.__array_interface__["data"][0]
         else:
             if type(out) is not np.ndarray or out.shape != self._shape:
                 return None
-            target, read_only = out.__array_interface__["data"]
             same = out.strides == self._strides and out.dtype is self._dtype
-            if read_only or not same or target % self._item or np.may_share_memory(first, out):
+            if not same or not out.flags.writeable or np.may_share_memory(first, out):
                 return None
-        if source % self._item or not weights.finite:
+        target = address(out)
+        if (source | target) % self._item or not weights.finite:
             return None
         self._launch(source, target, weights.address, self._no_bias)
         return out
@@ -217,16 +220,15 @@ def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remem
         check_out(title, out, shape, problem.dtype, named)
     check_memory(title, shape, engine.bytes_needed(problem))
     check_window(title, problem.spatial(Operand.WEIGHTS))
+    check_axes(title, len(problem.axes))
     op.warn_if_ambiguous(resolved)
-    try:
+    with allocating(title, shape):
         if op.wanted is Operand.WEIGHTS:
             operands = dict(zip(op.given, (first, second), strict=True))
             left, right = (operands[each] for each in problem.given)
             return engine.executable(problem).run(left, right, None, out)
         weights = _pack_once(problem, second, packed)
         return engine.executable(problem).run(first, weights, bias, out)
-    except MemoryError as error:
-        raise too_large(title, shape, "memory ran out.") from error
 
 
 def _pack_once(problem: Problem, weights: Array, packed: Packed | None) -> object:

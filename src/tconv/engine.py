@@ -77,7 +77,7 @@ class Executable:
         """
         problem = self.problem
         result = out
-        if result is None:
+        if result is None or not _whole_steps(result):
             result = np.empty(problem.shape(problem.wanted), numpy_dtype(problem.dtype))
         if self._compiled is None:
             self._taps.run(first, second, bias, result)
@@ -90,7 +90,15 @@ class Executable:
             # Zeros around the picture times an infinity would be NaN.
             taps = self._taps.pack(second.source)
             self._taps.run(first, taps, bias, result)
+        if out is not None and out is not result:
+            np.copyto(out, result)
+            return out
         return result
+
+
+def _whole_steps(out: Array) -> bool:
+    """Tell whether kernels can write there: elements at whole numbers of elements."""
+    return out.flags.aligned and all(stride % out.itemsize == 0 for stride in out.strides)
 
 
 @lru_cache(maxsize=1024)

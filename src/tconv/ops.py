@@ -187,12 +187,22 @@ def _forward(
     """Run, by the short way if a call like this one was checked before."""
     data, weight, bias = inputs
     key = None
-    if type(data) is np.ndarray and type(weight) is np.ndarray and data.dtype is weight.dtype:
-        shapes = data.shape, data.strides, weight.shape, weight.strides, data.dtype.char
-        # True is 1 to a dictionary, but not to us.
-        if bias is None and all(map(_plain, arguments)):
-            key = kind, arguments, shapes
-            quick = _QUICK.get(key)
+    if (
+        type(data) is np.ndarray
+        and type(weight) is np.ndarray
+        and data.dtype is weight.dtype
+        and bias is None
+    ):
+        values = [value for _, value in arguments]
+        types = tuple(map(type, values))
+        # True is 1 to a dictionary, but not to us; so is (True, True).
+        if tuple not in types or all(map(_plain, values)):
+            shapes = data.shape, data.strides, weight.shape, weight.strides, data.dtype.char
+            key = kind, arguments, types, shapes
+            try:
+                quick = _QUICK.get(key)
+            except TypeError:  # a list is a good argument, but no key
+                quick = key = None
             if quick is not None:
                 result = quick(data, quick.pack(weight), out)
                 if result is not None:
@@ -206,10 +216,8 @@ def _forward(
     return result
 
 
-def _plain(argument: tuple[str, object]) -> bool:
-    value = argument[1]
-    kind = type(value)
-    return kind is int or kind is str or (kind is tuple and all(type(n) is int for n in value))  # type: ignore[attr-defined]
+def _plain(value: object) -> bool:
+    return not isinstance(value, tuple) or all(type(number) is int for number in value)
 
 
 def _checked(op: Runnable, data: object, weight: object, bias: object, out: Any) -> Result:  # noqa: ANN401 - checked later

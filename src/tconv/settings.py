@@ -1,6 +1,7 @@
 """Every environment variable, read once into a frozen record."""
 
 import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -56,7 +57,12 @@ def _user_cache(environment: Mapping[str, str]) -> Path:
     """Return the folder where this platform keeps what can be rebuilt."""
     if os.name == "nt":
         return Path(environment.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
-    return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    if environment.get("XDG_CACHE_HOME"):
+        return Path(environment["XDG_CACHE_HOME"])
+    try:
+        return Path.home() / ".cache"
+    except RuntimeError:  # a user without a home
+        return Path(tempfile.gettempdir())
 
 
 @lru_cache(maxsize=1)

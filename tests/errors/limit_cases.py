@@ -22,7 +22,7 @@ SCATTER = {
     "onnx.ConvTranspose": "strides",
     "tconv.conv_transpose": "stride",
 }
-TOO_LARGE = "the result of shape ... cannot be allocated: ..."
+TOO_LARGE = "... of shape ... cannot be allocated: ..."
 
 
 def endless(shape: Shape, dtype: npt.DTypeLike = np.float32) -> Array:

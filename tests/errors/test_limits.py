@@ -20,7 +20,7 @@ from tconv.errors import TconvError
 from tconv.settings import Settings
 
 A_MOMENT = 1.0  # seconds; the refusals take about a thousandth of it
-LITTLE = 2**20  # bytes
+LITTLE = 8 << 20  # bytes; what a first call imports and caches included
 HUGE = 2**62
 
 

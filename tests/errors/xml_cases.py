@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from errors.callees import CALLEES
 from errors.case import Case
 from tconv import openvino
 
@@ -177,4 +178,23 @@ def _operators() -> Iterator[Case]:
     yield _read("other channels", wrong, text, title)
 
 
-CASES = [*_forms(), *_names(), *_numbers(), *_operators()]
+def _written() -> Iterator[Case]:
+    """Ask for the text of a layer whose ports do not fit."""
+    both = "openvino.ConvolutionBackpropData", "openvino.Convolution"
+    for name, shapes, wrong in (
+        (both[0], ("2,4,3,4", PORTS[1]), "the shape of data is '2,4,3,4', not a list of sizes."),
+        (both[0], ((2, 5, 3, 4), PORTS[1]), "filter takes 4 input channels, but data has 5."),
+        (both[0], (*PORTS, (7,)), "output_shape has 1 values (7,), but data has ..."),
+        (both[0], (*PORTS, 7), "output_shape is 7, not a list of whole numbers."),
+        (both[1], ((2, 6, 3, 4), PORTS[1], (7, 5)), "it takes two inputs, but a third ..."),
+    ):
+        op = CALLEES[name].op(dilations=(1, 1))
+        yield Case(
+            f"to_xml-{name} {shapes[0]} {shapes[2:]}",
+            CALLEES[name].title,
+            wrong,
+            lambda op=op, shapes=shapes: op.to_xml(*shapes),  # type: ignore[misc]
+        )
+
+
+CASES = [*_forms(), *_names(), *_numbers(), *_operators(), *_written()]

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from strategies import a_problem
 from tconv.bench.suite import Layer, load_suite
 from tconv.errors import InternalError
-from tconv.plan import Correlate, Gather, Plan, tap_products
+from tconv.plan import Correlate, Gather, Plan, TapProducts, choose_plan, tap_products
 from tconv.plan import correlate as correlate_plan
 from tconv.plan import gather as gather_plan
 from tconv.plan.check import check_plan
@@ -193,10 +192,14 @@ GATHER_CHANGES = [
     # sums, tables and stores
     *(Change(name, -1) for name in ("points", "size_out", "step_out")),
     Change("sums_pitch", -2),
+    Change("nowhere", -32),
+    Change("nowhere", 10**6),
+    Change("spare", -4),
+    Change("spare", +1),
     *(Change(name, +1) for name in ("size_out", "shift_out")),
     *(Change(name, +1, i) for name in ("shifts_out", "steps_out") for i in (0, 1)),
     # scratch
-    *(Change(f"scratch_{name}", -32) for name in ("sums", "rows", "places", "counts")),
+    *(Change(f"scratch_{name}", -16) for name in ("sums", "rows", "places", "counts")),
     *(Change(f"scratch_{name}", 10**6) for name in ("sums", "rows", "places", "counts")),
     Change("scratch_rows", -1),
     Change("scratch", -16),
@@ -222,7 +225,7 @@ CORRELATE_CHANGES = [
     *(Change(name, -1, 1) for name in ("pitches", "steps_in")),
     *(Change(name, -1) for name in ("span", "step_in", "region")),
     *(Change("tap_offsets", by, i) for by in (-POINT, -1, 1, POINT) for i in (0, 5, 11)),
-    *(Change(f"scratch_{name}", -32) for name in ("planes", "sums", "rows", "lines", "other")),
+    *(Change(f"scratch_{name}", -16) for name in ("planes", "sums", "rows", "lines", "other")),
     *(Change(f"scratch_{name}", 10**6) for name in ("planes", "sums", "rows", "lines", "other")),
     Change("scratch", -16),
 ]  # fmt: skip
@@ -284,7 +287,7 @@ def test_taps_in_the_wrong_place_are_refused(
         (Change("size_in", +1), "packing reads outside the source."),
         (Change("segments", +POINT), "the sum of (0, 1, 0) is not the relation's."),
         (Change("segments", +1), "a tile reads what was not packed."),
-        (Change("scratch_sums", -32), "parts of the scratch overlap."),
+        (Change("scratch_sums", -16), "parts of the scratch overlap."),
         (Change("points", -1), "two phases share an entry of the tables."),
         (Change("sums_pitch", -2), "two outputs are summed in one place."),
         (Change("group_weights", -1), "weights are packed for another record."),
@@ -348,12 +351,11 @@ def test_a_larger_picture_has_no_larger_record(wanted: Operand) -> None:
     assert len(set(sizes)) == 1
 
 
-@pytest.mark.parametrize(("wanted", "stride"), [*product(Operand, (3, 100))], ids=str)
-def test_a_long_stride_needs_no_table_of_its_square(wanted: Operand, stride: int) -> None:
-    """Most phases of a stride above the window are empty, so O(sum of extents + taps) is enough."""
-    axes = tuple(Axis(2 * stride + 2, 3, 2, stride, 1, 0) for _ in range(2))
+@pytest.mark.parametrize("wanted", list(Operand))
+def test_a_long_stride_needs_no_table_of_its_square(wanted: Operand) -> None:
+    """Most phases of a stride far above the window are empty: then none are listed."""
+    axes = tuple(Axis(202, 3, 2, 100, 1, 0) for _ in range(2))
     problem = replace(a_layer(wanted), axes=axes)
-    recipe = planned(problem, AVX2).recipe
+    recipe = choose_plan(problem, AVX2, "").recipe
 
-    assert isinstance(recipe, Gather | Correlate)
-    assert len(recipe.record) <= most_numbers(problem)
+    assert isinstance(recipe, TapProducts) or len(recipe.record) <= most_numbers(problem)

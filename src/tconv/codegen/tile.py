@@ -58,7 +58,7 @@ def tile_meaning(  # noqa: PLR0913 - the emitted function's own arguments
     ``sums[places[r] + v] = sum of data[segments[s] + rows[r] + k] * weights[s, k, v]``
     """
     runs = data[segments[:, None, None] + rows[:, None] + np.arange(depth)]
-    columns = weights.size // (len(segments) * depth) if depth and len(segments) else 0
+    columns = weights.shape[-1]
     panel = weights.reshape(len(segments), depth, columns)
     sums[places[:, None] + np.arange(columns)] = np.einsum("srk,skv->rv", runs, panel)
 

@@ -31,7 +31,7 @@ def integer(minimum: int) -> Parse:
                 title,
                 name,
                 value,
-                f"{name} is {_shown(value)}, not a whole number.",
+                f"{name} is {shown(value)}, not a whole number.",
                 rule=f"{name} is one whole number of at least {minimum}",
                 fix=f"pass a Python or NumPy integer, for example {name}={max(minimum, 1)}",
             )
@@ -53,7 +53,7 @@ def integers(minimum: int) -> Parse:
                 title,
                 name,
                 value,
-                f"{name} is {_shown(value)}, not a list of whole numbers.",
+                f"{name} is {shown(value)}, not a list of whole numbers.",
                 rule=f"{name} has one whole number of at least {minimum} for each spatial axis",
                 fix=f"pass a list, tuple or NumPy array of integers, for example {name}=[1, 1]",
             )
@@ -77,7 +77,7 @@ def word(choices: Sequence[str], aliases: Mapping[str, str] | None = None) -> Pa
             title,
             name,
             value,
-            f"{name} is {_shown(value)}, which is none of its words.",
+            f"{name} is {shown(value)}, which is none of its words.",
             rule=f"{name} is one of: {listed}",
             fix=f"did you mean {known[near]!r}?" if near else f"pass one of: {listed}",
         )
@@ -98,7 +98,7 @@ def choice(*choices: object) -> Parse:
             title,
             name,
             value,
-            f"{name} is {_shown(value)}.",
+            f"{name} is {shown(value)}.",
             rule=f"{name} is one of: {listed}",
             fix=f"pass one of: {listed}",
         )
@@ -169,14 +169,24 @@ def _check_range(
             )
 
 
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def shown(value: object, most: int = 60) -> str:
+    """Print a value for a message: short, and whatever it is.
+
+    >>> shown([1] * 100)
+    '[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1...'
+    """
+    if isinstance(value, list | tuple) and len(value) > most:
+        value = value[:most]  # a million numbers are not worth printing first
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - a value's own repr may raise anything
+        return f"a {type(value).__name__}"
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def _refuse(  # noqa: PLR0913 - the parts of a message
     title: str, name: str, value: object, wrong: str, *, rule: str, fix: str
 ) -> ProblemError:
     return ProblemError(
-        title, wrong, got={name: _shown(value)}, rule=f"{rule}   (attribute {name})", fix=fix
+        title, wrong, got={name: shown(value)}, rule=f"{rule}   (attribute {name})", fix=fix
     )

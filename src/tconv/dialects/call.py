@@ -207,4 +207,6 @@ def shape_text(shape: Iterable[Size]) -> str:
     '(1, ?)'
     """
     sizes = ["?" if size is None else str(size) for size in shape]
+    if len(sizes) > 20:  # a message is read by people
+        sizes = [*sizes[:8], "...", *sizes[-2:]]
     return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"

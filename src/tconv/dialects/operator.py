@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tconv.dialects.ambiguity import warn_ambiguous
+from tconv.dialects.attributes import shown
 from tconv.dialects.call import Call, Given, Line, Shape, Size, Sized, shape_text
 from tconv.dialects.channels import Channels, settle_channels
 from tconv.dialects.record import Record
@@ -114,7 +115,7 @@ class Operator(Record):
                 raise ProblemError(
                     title,
                     "it takes two inputs, but a third was given.",
-                    got={"third": f"{third!r:.60}"},
+                    got={"third": shown(third)},
                     rule=f"the inputs are {' and '.join(self.inputs)}   ({self.document})",
                     fix="leave the third input out",
                 )

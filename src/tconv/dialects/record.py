@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tconv.dialects.attributes import nearest
+from tconv.dialects.attributes import nearest, shown
 from tconv.errors import ProblemError
 
 
@@ -29,7 +29,7 @@ class Record:
                 raise ProblemError(
                     cls.title(),
                     f"{name!r} is not one of its attributes.",
-                    got={name: f"{value!r:.60}"},
+                    got={name: shown(value)},
                     rule=f"the attributes are {', '.join(known)}   ({cls.document})",
                     fix=f"did you mean {near!r}?" if near else f"leave {name!r} out",
                 )
@@ -72,7 +72,7 @@ def missing(title: str, document: str, name: str, attributes: Mapping[str, objec
     return ProblemError(
         title,
         f"the attribute {name} is missing.",
-        got={key: f"{value!r:.60}" for key, value in attributes.items() if value is not None},
+        got={key: shown(value) for key, value in attributes.items() if value is not None},
         rule=f"{name} is required   ({document}, attribute {name})",
         fix=f"pass {name}=",
     )

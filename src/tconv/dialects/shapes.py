@@ -1,6 +1,6 @@
 """Parse shapes, requested shapes and dtypes as people write them."""
 
-from tconv.dialects.attributes import LARGEST, whole_numbers
+from tconv.dialects.attributes import LARGEST, shown, whole_numbers
 from tconv.dialects.call import Shape, Size, shape_text
 from tconv.errors import ProblemError, TconvError, UnsupportedError
 from tconv.problem import DTYPES, dtype_name
@@ -12,8 +12,8 @@ def parse_shape(title: str, name: str, value: object, *, batched: bool) -> Shape
     if shape is None:
         raise ProblemError(
             title,
-            f"the shape of {name} is {value!r:.60}, not a list of sizes.",
-            got={name: f"{value!r:.200}"},
+            f"the shape of {name} is {shown(value)}, not a list of sizes.",
+            got={name: shown(value, 200)},
             rule="a shape is a list or tuple of whole numbers, None where a size is not known",
             fix=f"pass the shape of {name}, for example {name}.shape",
         )
@@ -54,8 +54,8 @@ def parse_request(title: str, name: str, value: object) -> Shape:
     if shape is None or not shape:
         raise ProblemError(
             title,
-            f"{name} is {value!r:.60}, not a list of whole numbers.",
-            got={name: f"{value!r:.200}"},
+            f"{name} is {shown(value)}, not a list of whole numbers.",
+            got={name: shown(value, 200)},
             rule=f"{name} is one list of integers",
             fix=f"pass {name} as a list, a tuple or a 1-D integer array",
         )

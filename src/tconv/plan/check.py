@@ -18,6 +18,9 @@ from tconv.plan.gather import Gather
 from tconv.plan.plan import Plan
 from tconv.problem import Axis, Operand, Problem, accumulator
 
+RULE = "a plan writes every output once, as the relation says, and keeps to its arrays"
+FIX = "please report this problem; TCONV_ENGINE=numpy works until then"
+
 Point = tuple[int, ...]
 Terms = set[tuple[Point, Point]]  # taps, and the points that they are multiplied by
 Region = dict[int, Point | None]  # where a packed point begins: which it is, None for zeros
@@ -31,20 +34,14 @@ def check_plan(plan: Plan, *, tile_rows: int = 1) -> None:
     NumPy's tap products have no tables to check, and those of planes are not checked yet.
     """
     if isinstance(plan.recipe, Gather):
-        _GatherRun(plan.problem, plan.recipe).check()
+        _GatherRun(plan.problem, plan.recipe).check(tile_rows)
     elif isinstance(plan.recipe, Correlate):
         _CorrelateRun(plan.problem, plan.recipe).check(tile_rows)
 
 
 def _demand(holds: object, wrong: str, found: object) -> None:
     if not holds:
-        raise InternalError(
-            "tconv plan",
-            f"{wrong}.",
-            got={"found": found},
-            rule="a plan writes every output once, as the relation says, and keeps to its arrays",
-            fix="please report this problem; TCONV_ENGINE=numpy works until then",
-        )
+        raise InternalError("tconv plan", f"{wrong}.", got={"found": found}, rule=RULE, fix=FIX)
 
 
 def _apart(stretches: Iterable[tuple[int, int]], end: int) -> bool:
@@ -180,9 +177,10 @@ class _GatherRun:
         self.met = [_met(axis, self.wanted) for axis in problem.axes]
         self.written: set[Point] = set()
 
-    def check(self) -> None:
+    def check(self, tile_rows: int) -> None:
         """Run every block, then look whether anything was left out."""
         r, problem = self.r, self.problem
+        _demand(r.spare >= tile_rows - 1, "a last tile reads past its table", r.spare)
         channels = problem.coarse_channels, problem.fine_channels
         sizes = channels if self.wanted is Operand.FINE else channels[::-1]
         found = (r.outer, r.groups, r.depth, r.columns)
@@ -204,10 +202,9 @@ class _GatherRun:
     def _panels(self) -> Panels:
         """Return how weights are packed."""
         r, recipe = self.r, self.recipe
-        firsts = [chunk * r.panels_a_chunk for chunk in range(r.chunks)]
-        lasts = [min(first + r.panels_a_chunk, r.panels) for first in firsts]
-        taken = [p for first, last in zip(firsts, lasts, strict=True) for p in range(first, last)]
-        needed = [*range(-(-r.columns // self.columns))]
+        size, needed = r.panels_a_chunk, [*range(-(-r.columns // self.columns))]
+        chunks = [range(c * size, min((c + 1) * size, r.panels)) for c in range(r.chunks)]
+        taken = [panel for chunk in chunks for panel in chunk]
         _demand(taken == needed, "work items do not take every panel once", taken)
         agreed = (recipe.panels, recipe.group_weights) == (r.panels, r.group_weights)
         _demand(agreed, "weights are packed for another record", recipe.group_weights)
@@ -259,10 +256,13 @@ class _GatherRun:
         lines = [*product(*map(range, lows, highs))]
         sums: dict[int, Terms] = {}
         for table, terms in zip(self._tables(block, lines), reads, strict=False):
+            _sum(region, 0, terms)  # what the rows of a last tile past its points read
             for row, place in table:
                 _demand(place not in sums, "two outputs are summed in one place", place)
                 sums[place] = _sum(region, row, terms)
                 self.scratch.touch("sums", place + self.columns)
+        _demand(r.nowhere not in sums, "what belongs nowhere is summed over an output", r.nowhere)
+        self.scratch.touch("sums", r.nowhere + self.columns)
         if lines:
             self._store(block, lines, digits, sums)
 
@@ -275,18 +275,18 @@ class _GatherRun:
         counts = []
         for x in range(r.phases):
             low, high = max(start, r.at("last_low", x)), min(stop, r.at("last_high", x))
-            length = max(high - low, 0)
-            counts.append(length * len(lines))
+            entries = []
             for number, line in enumerate(lines):
                 outer = zip(line, block.starts, steps, strict=False)
                 offset = sum((point - first) * step for point, first, step in outer)
-                for k in range(length):
-                    here = k + low - start
-                    index = x * r.points + number * length + k
-                    _demand(index not in table, "two phases share an entry of the tables", index)
-                    row = offset + here * r.step_in * r.depth
+                for here in range(low - start, high - start):
                     place = number * r.sums_pitch + x + here * r.step_out
-                    table[index] = row, place * self.columns
+                    entries.append((offset + here * r.step_in * r.depth, place * self.columns))
+            counts.append(len(entries))
+            entries += [(0, r.nowhere)] * r.spare
+            for index, entry in enumerate(entries, x * r.points):
+                _demand(index not in table, "two phases share an entry of the tables", index)
+                table[index] = entry
         for part in ("rows", "places"):
             self.scratch.touch_table(part, max(table, default=-1) + 1)
         self.scratch.touch_table("counts", r.phases)

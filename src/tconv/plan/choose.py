@@ -10,7 +10,7 @@ from tconv.plan.planes import MOST_COLUMNS, MOST_RESIDUES, Planes, plan_planes
 from tconv.plan.taps import tap_products
 from tconv.problem import Operand, Problem, accumulator
 
-MOST_PHASES = 1 << 14  # of all axes together
+MOST_PHASES = 1 << 12  # of all axes together
 
 
 def choose_plan(problem: Problem, machine: Machine | None, no_machine: str) -> Plan:

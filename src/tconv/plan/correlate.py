@@ -57,7 +57,7 @@ def plan_correlate(problem: Problem, machine: Machine, rows: int) -> Correlate:
     taps = tuple(product(*(range(axis.taps) for axis in problem.axes)))
     chunk_rows = _chunk_rows(problem, rows, len(taps) * panels * columns * item)
     chunks = -(-channels // chunk_rows)
-    block = _choose_block(axes, depth * item, chunk_rows * item, machine)
+    block = _choose_block(axes, panels * columns * item, chunk_rows * item, machine)
     blocks = [-(-axis.size_out // size) for axis, size in zip(axes, block, strict=True)]
     extents = [
         axis.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)

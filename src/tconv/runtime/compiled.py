@@ -1,8 +1,8 @@
 """Run compiled plans on arrays."""
 
+import ctypes
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,12 @@ from tconv.runtime.kernels import (
     pack_weights_kernel,
     planes_kernel,
 )
-from tconv.runtime.scratch import scratch_address
+from tconv.runtime.scratch import address, scratch_address
 from tconv.threads import get_num_threads
 
 Array = npt.NDArray[Any]
+
+KERNEL = ctypes.CFUNCTYPE(None, *[ctypes.c_size_t] * 3)
 
 MOST_LAUNCHES = 64  # kept for each problem; a stream of odd strides must not pile up
 SPARE = 64  # elements that kernels may read past the end of a bias
@@ -34,14 +36,14 @@ SMALL_PACKING = 32_768  # weights, likewise
 SMALL = 500_000  # flops below which waking a worker costs more than it saves
 
 
-@dataclass(frozen=True, slots=True)
 class PackedWeights:
     """Weights in the order that tiles read them."""
 
-    panels: Array
-    address: int
-    finite: bool  # with infinities, zeros around the picture must not be multiplied
-    source: Array
+    __slots__ = ("address", "finite", "panels", "source")
+
+    def __init__(self, panels: Array, where: int, source: Array, *, finite: bool) -> None:
+        self.panels, self.address, self.source = panels, where, source
+        self.finite = finite  # with infinities, zeros around the picture must not be multiplied
 
 
 class _Runner:
@@ -118,7 +120,8 @@ class PlanesRunner(_Runner):
         view = weights.reshape(shape).transpose(permutation)
         taken = view[:0].reshape(0, *view.shape[-3:]) if self.taps is None else view[self.taps]
         panels = np.ascontiguousarray(taken.swapaxes(0, 1))
-        return PackedWeights(panels, address(panels), bool(np.isfinite(panels).all()), weights)
+        finite = bool(np.isfinite(panels).all())
+        return PackedWeights(panels, address(panels), weights, finite=finite)
 
 
 class GatherRunner(_Runner):
@@ -151,7 +154,7 @@ class GatherRunner(_Runner):
         flag = array("q", [0])
         target = address(panels)
         launch(address(weights), target, flag.buffer_info()[0])
-        return PackedWeights(panels, target, not flag[0], weights)
+        return PackedWeights(panels, target, weights, finite=not flag[0])
 
     def _padded(self, bias: Array) -> Array:
         """Return the bias with zeros where panels have channels and the result has none."""
@@ -168,29 +171,35 @@ class Launch:
     one if there is one, which costs less than a copy.
     """
 
-    __slots__ = ("items", "kernel", "scratch_bytes", "single", "spare", "template")
+    __slots__ = ("alone", "items", "kernel", "scratch_bytes", "single", "spare", "template")
 
     def __init__(
         self, kernel: int, record: list[int], scratch_bytes: int, items: int, *, single: bool
     ) -> None:
         self.kernel, self.scratch_bytes, self.items = kernel, scratch_bytes, items
         self.single = single or items == 1
+        # A single work item needs no pool.
+        self.alone = KERNEL(kernel) if items == 1 else None
         self.template = array("q", record)
-        self.spare: list[array[int]] = []
+        self.spare: list[tuple[array[int], int]] = []
 
     def __call__(self, *addresses: int) -> None:
         """Run with the addresses that the record begins with."""
         spare = self.spare
-        record = spare.pop() if spare else self.template[:]
-        for place, number in enumerate(addresses):
-            record[place] = number
-        threads = 1 if self.single else get_num_threads()
+        if spare:
+            record, where = spare.pop()
+        else:
+            record = self.template[:]
+            where = record.buffer_info()[0]
+        record[: len(addresses)] = array("q", addresses)
         size = self.scratch_bytes
-        pool.run(
-            self.kernel, record.buffer_info()[0], scratch_address(size * threads), size,
-            self.items, threads,
-        )  # fmt: skip
-        spare.append(record)
+        if self.alone is not None:
+            self.alone(where, scratch_address(size), 0)
+        else:
+            threads = 1 if self.single else get_num_threads()
+            scratch = scratch_address(size * threads)
+            pool.run(self.kernel, where, scratch, size, self.items, threads)
+        spare.append((record, where))
 
 
 class CorrelateRunner:
@@ -269,8 +278,3 @@ def addressable(given: Array) -> Array:
         if given.flags.c_contiguous or all(stride % item == 0 for stride in given.strides):
             return given
     return np.ascontiguousarray(given)
-
-
-def address(given: Array) -> int:
-    """Return where an array begins."""
-    return int(given.__array_interface__["data"][0])

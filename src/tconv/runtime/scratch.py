@@ -1,15 +1,22 @@
-"""Reusable working memory, one piece for each Python thread."""
+"""Reusable working memory, one piece for each Python thread; and where arrays begin."""
 
+import ctypes
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 LINE = 64
+
+Address = Callable[[npt.NDArray[Any]], int]
 
 
 class _Piece(threading.local):
     def __init__(self) -> None:
         self.memory = np.empty(0, np.uint8)
+        self.size = 0
         self.address = 0
 
 
@@ -21,9 +28,34 @@ def scratch_address(size: int) -> int:
 
     The bytes hold whatever was left there, and are this thread's until its next call.
     """
-    if _piece.memory.size < size + LINE:
-        _piece.memory = np.empty(0, np.uint8)  # let go before asking for more
-        _piece.memory = np.empty(size + LINE, np.uint8)
-        start = _piece.memory.__array_interface__["data"][0]
-        _piece.address = -(-start // LINE) * LINE
-    return _piece.address
+    piece = _piece
+    if piece.size < size:
+        piece.size = 0
+        piece.memory = np.empty(0, np.uint8)  # let go before asking for more
+        piece.memory = np.empty(size + LINE, np.uint8)
+        piece.address = -(-_asked(piece.memory) // LINE) * LINE
+        piece.size = size
+    return piece.address
+
+
+def _asked(array: npt.NDArray[Any]) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _found() -> Address:
+    """Return the quickest way to an array's first element.
+
+    CPython's id is an address, and the pointer stands behind the object's header.  Asking
+    the array takes three times as long, a tenth of a whole small layer; it is done where the
+    pointer is not where it should be.
+    """
+    offset = object.__basicsize__
+    word = ctypes.c_size_t
+    trial = np.arange(24).reshape(2, 3, 4)
+    views = (trial, trial[1:], trial[:, ::-1], np.empty(3, np.float32), trial.T)
+    if all(word.from_address(id(view) + offset).value == _asked(view) for view in views):
+        return lambda array: word.from_address(id(array) + offset).value
+    return _asked
+
+
+address: Address = _found()
