@@ -34,7 +34,7 @@ def take_array(title: str, name: str, value: object) -> Array:
     if not readable:
         raise _refuse(
             title,
-            f"{name} is a {type(value).__name__}, not an array.",
+            f"{name} is {_kind(value)}, not an array.",
             rule="inputs are NumPy arrays, or have __array__ or __dlpack__",
             fix=f"pass np.asarray({name}, dtype=np.float32)",
         )
@@ -60,7 +60,7 @@ def common_dtype(title: str, named: Sequence[tuple[str, Array]]) -> np.dtype[Any
     """Return the element type that all inputs share, or refuse a mixture."""
     (first, array), *others = named
     for name, other in others:
-        if other.dtype != array.dtype:
+        if other.dtype.newbyteorder("=") != array.dtype.newbyteorder("="):
             raise ProblemError(
                 title,
                 f"{name} is {other.dtype.name}, but {first} is {array.dtype.name}.",
@@ -78,7 +78,7 @@ def check_out(
     if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         raise _refuse(
             title,
-            f"out is a {type(out).__name__}, not a NumPy array.",
+            f"out is {_kind(out)}, not a NumPy array.",
             rule="out is a NumPy array",
             fix=f"pass np.empty({shape}, {dtype!r})",
         )
@@ -198,6 +198,10 @@ def _overlaps_itself(out: Array) -> bool:
             return out.size > 0
         reach += stride * (size - 1)
     return False
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def _refuse(title: str, wrong: str, *, rule: str, fix: str) -> ProblemError:

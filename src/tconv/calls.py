@@ -1,6 +1,7 @@
 """Operators that run on arrays: call, bind and plan."""
 
 import math
+from dataclasses import FrozenInstanceError
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,15 @@ MOST_QUICK = 256  # shapes that a bound operator remembers
 class Runnable(Operator):
     """What a document's operator can do once there is an engine to run it."""
 
+    # A frozen dataclass lets its plain subclasses set what are no fields; nothing does here.
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse: operators are frozen."""
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        """Refuse: operators are frozen."""
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+
     def __call__(
         self, first: object, second: object, third: object = None, *, out: Result | None = None
     ) -> Result:
@@ -39,11 +49,7 @@ class Runnable(Operator):
 
         ``third`` is the optional third input: a bias, or the values of an output_shape.
         """
-        arrays = tuple(
-            take_array(self.title(), name, value)
-            for name, value in zip(self.inputs, (first, second), strict=True)
-        )
-        return _compute(self, arrays[0], arrays[1], third, out, packed=None)
+        return _compute(self, first, second, third, out, packed=None)
 
     def bind(self, second: object, bias: object = None) -> "Bound":
         """Fix the second input (the weights), packed once, and return a callable.
@@ -74,10 +80,7 @@ class Bound:
         title = op.title()
         self._op = op
         given = take_array(title, op.inputs[1], second)
-        check_memory(title, given.shape, given.nbytes)
-        with allocating(title, given.shape):
-            self._second = np.array(given)
-        self._bias = None
+        added = None
         if bias is not None:
             if op.third not in BIAS:
                 raise ProblemError(
@@ -87,11 +90,15 @@ class Bound:
                     rule=f"the inputs are {' and '.join(op.inputs)}   ({op.document})",
                     fix="leave bias out of bind",
                 )
-            self._bias = np.array(take_array(title, op.third, bias))
+            added = take_array(title, op.third, bias)
+        self._check(given, added)
+        check_memory(title, given.shape, given.nbytes)
+        with allocating(title, given.shape):
+            self._second = np.array(given)
+            self._bias = None if added is None else np.array(added)
         self._packed: Packed = {}
         self._quick: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[Quick, Any]] = {}
         self._dtype = self._second.dtype
-        self._check()
 
     def __call__(self, first: object, third: object = None, *, out: Result | None = None) -> Result:
         """Compute the result for one input; ``third`` is an optional output_shape."""
@@ -112,21 +119,22 @@ class Bound:
                     fix=f"leave {op.third} out of bind, or out of the call",
                 )
             third = self._bias
-        array = take_array(op.title(), op.inputs[0], first)
-        result = _compute(op, array, self._second, third, out, packed=self._packed)
-        if array is first and third is None and len(self._quick) < MOST_QUICK:
-            quick = Quick.make(op, array, self._second)
+        result = _compute(op, first, self._second, third, out, packed=self._packed)
+        if type(first) is not np.ndarray or first.dtype is not self._dtype:
+            return result
+        if third is None and len(self._quick) < MOST_QUICK:
+            quick = Quick.make(op, first, self._second)
             if quick is not None:
-                self._quick[array.shape, array.strides] = quick, quick.packed(self._packed)
+                self._quick[first.shape, first.strides] = quick, quick.packed(self._packed)
         return result
 
     def __repr__(self) -> str:
         """Print the operator and the shape that is bound."""
         return f"{self._op!r}.bind({self._op.inputs[1]} {self._second.shape})"
 
-    def _check(self) -> None:
+    def _check(self, second: Array, bias: Array | None) -> None:
         """Refuse weights that fit no data at all now, not at the first call."""
-        op, second, bias = self._op, self._second, self._bias
+        op = self._op
         named = [(op.inputs[1], second)] + ([] if bias is None else [(str(op.third), bias)])
         dtype = common_dtype(op.title(), named)
         parse_dtype(op.title(), op.document, dtype, op.dtypes())
@@ -193,8 +201,8 @@ class Quick:
 
 def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remembers
     op: Operator,
-    first: Array,
-    second: Array,
+    given_first: object,
+    given_second: object,
     third: object,
     out: Result | None,
     *,
@@ -202,14 +210,21 @@ def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remem
 ) -> Result:
     """Check everything, then compute; ``out`` is touched last."""
     title = op.title()
-    named = list(zip(op.inputs, (first, second), strict=True))
-    bias, request = None, third
+    given = [(op.inputs[0], given_first), (op.inputs[1], given_second)]
+    request = third
     if third is not None and op.third in BIAS:
-        bias = take_array(title, str(op.third), third)
-        named.append((str(op.third), bias))
+        given.append((str(op.third), third))
+    elif (
+        third is not None
+        and op.third is not None
+        and not isinstance(third, list | tuple | range | np.ndarray)
+    ):
+        request = take_array(title, op.third, third)
+    named = [(name, take_array(title, name, value)) for name, value in given]
+    first, second = named[0][1], named[1][1]
+    bias = named[2][1] if len(named) > 2 else None
+    if bias is not None:
         request = bias.shape
-    elif third is not None and not isinstance(third, list | tuple | range | np.ndarray):
-        request = take_array(title, str(op.third), third)
     dtype = common_dtype(title, named)
     resolved = op.resolve(first.shape, second.shape, request, dtype=dtype)  # type: ignore[arg-type]
     if resolved.problem is None:
@@ -217,7 +232,9 @@ def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remem
     problem = resolved.problem
     shape = problem.shape(op.wanted)
     if out is not None:
-        check_out(title, out, shape, problem.dtype, named)
+        # What was given, too: an array in a foreign byte order was copied by now.
+        raw = [(name, value) for name, value in given if isinstance(value, np.ndarray)]
+        check_out(title, out, shape, problem.dtype, [*named, *raw])
     check_memory(title, shape, engine.bytes_needed(problem))
     check_window(title, problem.spatial(Operand.WEIGHTS))
     check_axes(title, len(problem.axes))

@@ -18,6 +18,8 @@ try:
     from tconv.runtime import compiled, kernels
 except UnsupportedError as error:
     NO_COMPILER = error.wrong
+except ImportError:
+    NO_COMPILER = "llvmlite cannot be imported"
 else:
     NO_COMPILER = ""
 

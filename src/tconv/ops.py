@@ -9,6 +9,7 @@ from tconv.arrays import take_array
 from tconv.calls import MOST_QUICK, Quick, Result, Runnable
 from tconv.dialects import functional as words
 from tconv.dialects.functional import Numbers
+from tconv.dialects.shapes import parse_request
 
 Shape = Sequence[int]
 Arguments = tuple[tuple[str, Any], ...]
@@ -109,7 +110,7 @@ def conv_grad_input(  # noqa: PLR0913 - torch.nn.grad's arguments
     op = _ConvGradInput(
         stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout
     )
-    return op(grad_output, weight, _given(input_shape), out=out)
+    return op(grad_output, weight, _given(op, input_shape), out=out)
 
 
 def conv_grad_weight(  # noqa: PLR0913 - torch.nn.grad's arguments
@@ -128,7 +129,7 @@ def conv_grad_weight(  # noqa: PLR0913 - torch.nn.grad's arguments
     op = _ConvGradWeight(
         stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout
     )
-    return op(input, grad_output, _given(weight_shape), out=out)
+    return op(input, grad_output, _given(op, weight_shape), out=out)
 
 
 def conv_transpose_grad_input(  # noqa: PLR0913 - torch.nn.grad's arguments
@@ -153,7 +154,7 @@ def conv_transpose_grad_input(  # noqa: PLR0913 - torch.nn.grad's arguments
         dilation=dilation,
         layout=layout,
     )
-    return op(grad_output, weight, _given(input_shape), out=out)
+    return op(grad_output, weight, _given(op, input_shape), out=out)
 
 
 def conv_transpose_grad_weight(  # noqa: PLR0913 - torch.nn.grad's arguments
@@ -178,7 +179,7 @@ def conv_transpose_grad_weight(  # noqa: PLR0913 - torch.nn.grad's arguments
         dilation=dilation,
         layout=layout,
     )
-    return op(input, grad_output, _given(weight_shape), out=out)
+    return op(input, grad_output, _given(op, weight_shape), out=out)
 
 
 def _forward(
@@ -196,14 +197,14 @@ def _forward(
         values = [value for _, value in arguments]
         types = tuple(map(type, values))
         # True is 1 to a dictionary, but not to us; so is (True, True).
-        if tuple not in types or all(map(_plain, values)):
-            shapes = data.shape, data.strides, weight.shape, weight.strides, data.dtype.char
+        if data.dtype.isnative and (tuple not in types or all(map(_plain, values))):
+            shapes = data.shape, data.strides, weight.shape, weight.strides, data.dtype.str
             key = kind, arguments, types, shapes
             try:
                 quick = _QUICK.get(key)
             except TypeError:  # a list is a good argument, but no key
                 quick = key = None
-            if quick is not None:
+            if quick is not None and (out is None or not _overlap(out, weight)):
                 result = quick(data, quick.pack(weight), out)
                 if result is not None:
                     return result
@@ -214,6 +215,10 @@ def _forward(
         if quick is not None:
             _QUICK[key] = quick
     return result
+
+
+def _overlap(out: object, weight: Any) -> bool:  # noqa: ANN401 - an array
+    return not isinstance(out, np.ndarray) or np.may_share_memory(out, weight)
 
 
 def _plain(value: object) -> bool:
@@ -227,12 +232,14 @@ def _checked(op: Runnable, data: object, weight: object, bias: object, out: Any)
         for name, value in zip(op.inputs, (data, weight), strict=True)
     )
     if first.ndim != second.ndim - 1 or second.ndim < 3:
-        return op(first, second, bias, out=out)
+        return op(data, weight, bias, out=out)
     whole = out[None] if isinstance(out, np.ndarray) else out
-    result = op(first[None], second, bias, out=whole)[0]
+    result = op(first[None], weight, bias, out=whole)[0]
     return result if out is None else cast("Result", out)
 
 
-def _given(shape: object) -> object:
-    """Let torch.Size and other sequences pass as shapes."""
-    return tuple(shape) if isinstance(shape, tuple) else () if shape is None else shape
+def _given(op: Runnable, shape: object) -> object:
+    """Let torch.Size pass as a shape; refuse to go without one."""
+    if shape is None:
+        parse_request(op.title(), str(op.third), shape)
+    return tuple(shape) if isinstance(shape, tuple) else shape

@@ -1,6 +1,7 @@
 """Every environment variable, read once into a frozen record."""
 
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ class Settings:
         if engine not in ENGINES:
             raise _wrong("TCONV_ENGINE", engine, f"one of: {', '.join(ENGINES)}")
         threads = environment.get("TCONV_NUM_THREADS", "")
-        if threads and not (threads.isascii() and threads.isdigit() and int(threads) >= 1):
+        if threads and not (re.fullmatch("[0-9]{1,9}", threads) and int(threads) >= 1):
             raise _wrong("TCONV_NUM_THREADS", threads, "a whole number of at least 1")
         folder = environment.get("TCONV_CACHE_DIR", "")
         return Settings(
@@ -46,8 +47,8 @@ class Settings:
 def _wrong(name: str, value: str, rule: str) -> ProblemError:
     return ProblemError(
         "tconv settings",
-        f"the environment variable {name} is {value!r}.",
-        got={name: repr(value)},
+        f"the environment variable {name} is {value!r:.60}.",
+        got={name: f"{value!r:.60}"},
         rule=f"{name} is {rule}",
         fix=f"unset {name}, or set it to {rule}",
     )

@@ -106,6 +106,38 @@ def _windows() -> Iterator[Case]:
         )
 
 
+def most_axes() -> int:
+    """Return how many axes NumPy's arrays can have: 64, or 32 before version 2."""
+    try:
+        return np.empty((1,) * 64).ndim
+    except ValueError:
+        return 32
+
+
+def _axes_and_counts() -> Iterator[Case]:
+    """Come to the end of what NumPy can describe, whatever the memory."""
+    ones = np.ones((1,) * most_axes(), np.float32)
+    for name in ("tconv.conv", "tconv.conv_transpose"):
+        callee = CALLEES[name]
+        function = getattr(tconv, name.removeprefix("tconv."))
+        yield _refused(
+            callee,
+            "axes without end",
+            lambda function=function: function(ones, ones),
+            wrong=f"there are {most_axes() - 2} spatial axes.",
+        )
+    for name, stride in SCATTER.items():
+        callee = CALLEES[name]
+        first, second = callee.arrays()
+        yield _refused(
+            callee,
+            "empty batch of endless pictures",
+            lambda callee=callee, arrays=(first[:0], second), far={stride: (2**60, 1)}: callee.run(
+                *arrays, **far
+            ),
+        )
+
+
 def _no_memory() -> Iterator[Case]:
     """Where the machine does not tell its memory, the allocation itself must."""
 
@@ -129,5 +161,6 @@ TOLD = [
     *(case for callee in CALLEES.values() for case in _inputs(callee)),
     *_weights(),
     *_windows(),
+    *_axes_and_counts(),
 ]
 CASES = [*TOLD, *_no_memory()]

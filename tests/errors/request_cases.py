@@ -49,8 +49,9 @@ def _malformed(callee: Callee) -> Iterator[Case]:
         yield _run(callee, f"{name} {note}", wrong, value)
     spatial = 0 if callee.third is None else len(callee.third) - 2
     for size in (-1, 0, HUGE):
-        ending = ", and fits in 64 bits." if size == HUGE else "."
-        wrong = f"{name} has {size}, but a size is at least 1{ending}"
+        wrong = f"{name} has {size}, but a size is at least 1."
+        if size == HUGE:
+            wrong = f"{name} has a size of {size}, which overflows 64 bits."
         sizes = put(callee.third or (5, 4), spatial, size)
         yield infer(callee, f"{name} with {size}", wrong, None, None, sizes)
     unknown = [None] * len(callee.third or (5, 4))

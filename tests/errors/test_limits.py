@@ -42,6 +42,14 @@ def test_a_result_too_large_is_refused_at_once(case: Case) -> None:
     assert peak < LITTLE
 
 
+def test_an_endless_bias_is_refused_at_once() -> None:
+    """Its shape is wrong, and it is not copied to find that out."""
+    callee = CALLEES["onnx.Conv"]
+
+    with pytest.raises(TconvError):
+        callee.op().bind(callee.arrays()[1], limit_cases.endless((limit_cases.FAR,)))
+
+
 @pytest.mark.parametrize("name", list(limit_cases.SCATTER))
 @pytest.mark.parametrize("stride", [2**40, 2**60, HUGE])
 def test_an_empty_batch_of_huge_pictures_is_no_trouble(name: str, stride: int) -> None:

@@ -113,7 +113,8 @@ def whole_numbers(value: object) -> tuple[int, ...] | None:
     (True, (0, 1, 2))
     """
     if isinstance(value, np.ndarray):
-        if value.ndim != 1 or value.dtype.kind not in "iu":
+        masked = isinstance(value, np.ma.MaskedArray)
+        if masked or value.ndim != 1 or value.dtype.kind not in "iu":
             return None
         return tuple(int(number) for number in value)
     if not isinstance(value, list | tuple | range):
@@ -146,6 +147,15 @@ def _check_range(
     title: str, name: str, value: object, numbers: Sequence[int], minimum: int
 ) -> None:
     for number in numbers:
+        if abs(number) > LARGEST:
+            raise _refuse(
+                title,
+                name,
+                value,
+                f"{name} has {digits(number)}, which overflows 64 bits.",
+                rule=f"{name} <= 2**63 - 1",
+                fix="pass smaller values",
+            )
         if number < minimum:
             kind = {0: "non-negative", 1: "positive"}.get(minimum, f"at least {minimum}")
             raise _refuse(
@@ -158,15 +168,15 @@ def _check_range(
                 rule=f"{name} >= {minimum}",
                 fix=f"pass values of at least {minimum}",
             )
-        if number > LARGEST:
-            raise _refuse(
-                title,
-                name,
-                value,
-                f"{name} has {number}, which overflows 64 bits.",
-                rule=f"{name} <= 2**63 - 1",
-                fix="pass smaller values",
-            )
+
+
+def digits(number: int) -> str:
+    """Print a whole number, or how long it is where Python would refuse to print it.
+
+    >>> digits(10**9), digits(2**99999)
+    ('1000000000', 'a number of 100000 bits')
+    """
+    return str(number) if number.bit_length() < 1000 else f"a number of {number.bit_length()} bits"
 
 
 def shown(value: object, most: int = 60) -> str:
@@ -181,6 +191,7 @@ def shown(value: object, most: int = 60) -> str:
         text = repr(value)
     except Exception:  # noqa: BLE001 - a value's own repr may raise anything
         return f"a {type(value).__name__}"
+    text = " ".join(text.split())  # one line
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 

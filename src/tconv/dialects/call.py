@@ -188,7 +188,10 @@ class Call:
 
     def name(self, operand: Operand) -> str:
         """Return the caller's word for an operand."""
-        return self.operands[operand].name
+        given = self.operands.get(operand)
+        if given is not None:
+            return given.name
+        return next((name for name in self.notes if name.endswith("_shape")), "the result")
 
     def check_fits(self, what: str, number: Size) -> None:
         """Refuse a number that 64 bits cannot hold."""

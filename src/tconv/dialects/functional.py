@@ -11,6 +11,7 @@ from tconv.dialects.attributes import Parse, attribute, integer, integers, word
 from tconv.dialects.call import Call, Given, Line, Shape, Size, Sized, shape_text
 from tconv.dialects.operator import Operator
 from tconv.dialects.padding import gathered, scattered, split
+from tconv.dialects.shapes import check_request
 from tconv.problem import Layout, Operand
 
 Numbers = int | Sequence[int]
@@ -118,6 +119,7 @@ class _Function(Operator):
         return whole.spatial
 
     def _weights_shape(self, request: Shape | None) -> Shape:
+        check_request(self.title(), "weight_shape", request or (), batched=False)
         return request or ()
 
 

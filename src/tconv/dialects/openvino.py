@@ -14,6 +14,7 @@ from tconv.dialects.openvino_xml import layer_text
 from tconv.dialects.operator import Operator, ShapeLike
 from tconv.dialects.padding import gathered, leftover_total, same_total, scattered, split
 from tconv.dialects.record import missing
+from tconv.dialects.shapes import check_request
 from tconv.problem import Layout, Operand
 
 # The engine's enumeration: NOTSET is EXPLICIT, AUTO is SAME_UPPER, in any case.
@@ -135,6 +136,8 @@ class _Operator(Operator):
             dilations=tuple(dilations),
             output_padding=tuple(extra),
         )
+        if request is not None:
+            check_request(self.title(), "output_shape", request, batched=False)
         if request is not None and len(request) != count:
             call.refuse(
                 f"output_shape has {len(request)} values {shape_text(request)}, but data has "

@@ -27,7 +27,8 @@ def read_layer(text: str, known: Mapping[str, Iterable[str]]) -> LayerText:
     Entities could make a short text huge, so a document type is refused unread.
     """
     if not isinstance(text, str):
-        _refuse(f"a {type(text).__name__} was given.", "pass the element as str")
+        kind = "nothing" if text is None else f"a {type(text).__name__}"
+        _refuse(f"{kind} was given.", "pass the element as str")
     if len(text) > LONGEST:
         _refuse(f"the text has {len(text)} characters.", f"pass one layer, below {LONGEST}")
     if "<!" in text.replace("<!--", ""):
@@ -69,6 +70,8 @@ def layer_text(
         parent = ET.SubElement(layer, side)
         for shape in shapes:
             port = ET.SubElement(parent, "port", id=str(next(ports)))
+            if side == "output":
+                port.set("precision", "FP32")  # the reader of models insists on one
             for size in shape:
                 ET.SubElement(port, "dim").text = "-1" if size is None else str(size)
     ET.indent(layer, space="    ")
@@ -94,7 +97,10 @@ def _attributes(layer: ET.Element, kind: str, known: Sequence[str]) -> dict[str,
 def _ports(layer: ET.Element, side: str, kind: str) -> tuple[Shape, ...]:
     shapes: list[Shape] = []
     for port in layer.findall(f"{side}/port"):
-        sizes = [_number(f"a <dim> of {kind}", dim.text or "") for dim in port.findall("dim")]
+        sizes = [
+            _number(f"a <dim> of {kind}", dim.text or "" if len(dim) == 0 else "<>")
+            for dim in port.findall("dim")
+        ]
         if min(sizes, default=0) < -1:
             _refuse(f"a <dim> of {kind} is {min(sizes)}.", "write -1 for a size not known")
         shapes.append(tuple(None if size == -1 else size for size in sizes))

@@ -119,7 +119,7 @@ class Operator(Record):
                     rule=f"the inputs are {' and '.join(self.inputs)}   ({self.document})",
                     fix="leave the third input out",
                 )
-            request = parse_request(title, self.third, third)
+            request = parse_request(title, self.third, third, scalar=self.third in BIAS)
         name = parse_dtype(title, self.document, dtype, self.dtypes())
         return _resolve_cached(self, shapes[0], shapes[1], request, name)
 
@@ -271,7 +271,9 @@ class Operator(Record):
     def _result_shape(self, call: Call, channels: Channels, spatial: Shape, dtype: str) -> Shape:
         """Put the result's sizes in memory order; refuse what 64 bits cannot count."""
         if self.wanted is Operand.WEIGHTS:
-            return call.operands[Operand.WEIGHTS].shape
+            weights = call.operands[Operand.WEIGHTS].shape
+            _check_bytes(call, weights, dtype)
+            return weights
         sizes: dict[str, Size] = {
             "n": channels.batch,
             "g": channels.groups,
@@ -287,8 +289,7 @@ class Operator(Record):
                 shape.append(None if None in parts else math.prod(map(_certain, parts)))
         for size in shape:
             call.check_fits("a size of the result", size)
-        count = math.prod(size for size in shape if size is not None)
-        call.check_fits("the number of bytes of the result", count * numpy_dtype(dtype).itemsize)
+        _check_bytes(call, shape, dtype)
         return tuple(shape)
 
     def _axis(self, line: Line, sized: Sized) -> Axis:
@@ -312,6 +313,11 @@ def _resolve_cached(
 
 def _pads(sized: Sequence[Sized]) -> tuple[Shape, Shape]:
     return tuple(each.begin for each in sized), tuple(each.end for each in sized)
+
+
+def _check_bytes(call: Call, shape: Sequence[Size], dtype: str) -> None:
+    count = math.prod(size for size in shape if size is not None)
+    call.check_fits("the number of bytes of the result", count * numpy_dtype(dtype).itemsize)
 
 
 def _agreed(shapes: Sequence[Shape]) -> Shape:

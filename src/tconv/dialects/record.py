@@ -20,7 +20,7 @@ class Record:
     dialect: ClassVar[str]
     document: ClassVar[str]  # as cited in messages
 
-    def __new__(cls, **attributes: object) -> "Record":  # noqa: PYI034 - Self needs Python 3.11
+    def __new__(cls, /, **attributes: object) -> "Record":  # noqa: PYI034 - Self needs Python 3.11
         """Refuse unknown and missing attributes before the fields are set."""
         known = {each.name: each for each in dataclasses.fields(cls)}
         for name, value in attributes.items():

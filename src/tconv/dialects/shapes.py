@@ -1,6 +1,8 @@
 """Parse shapes, requested shapes and dtypes as people write them."""
 
-from tconv.dialects.attributes import LARGEST, shown, whole_numbers
+import numpy as np
+
+from tconv.dialects.attributes import LARGEST, digits, shown, whole_numbers
 from tconv.dialects.call import Shape, Size, shape_text
 from tconv.errors import ProblemError, TconvError, UnsupportedError
 from tconv.problem import DTYPES, dtype_name
@@ -17,6 +19,7 @@ def parse_shape(title: str, name: str, value: object, *, batched: bool) -> Shape
             rule="a shape is a list or tuple of whole numbers, None where a size is not known",
             fix=f"pass the shape of {name}, for example {name}.shape",
         )
+    _check_64_bits(title, name, shape)
     for place, size in enumerate(shape):
         if size is not None and size < 0:
             _refuse(
@@ -36,22 +39,13 @@ def parse_shape(title: str, name: str, value: object, *, batched: bool) -> Shape
                 rule="only the batch may be 0",
                 fix=f"pass {name} with every size at least 1",
             )
-        if size is not None and size > LARGEST:
-            _refuse(
-                title,
-                name,
-                shape,
-                f"has a size of {size}, which overflows 64 bits.",
-                rule="size <= 2**63 - 1",
-                fix="pass smaller sizes",
-            )
     return shape
 
 
-def parse_request(title: str, name: str, value: object) -> Shape:
+def parse_request(title: str, name: str, value: object, *, scalar: bool = False) -> Shape:
     """Parse the values of an output_shape or weights_shape, or the shape of a bias."""
     shape = _sizes(value)
-    if shape is None or not shape:
+    if shape is None or not (shape or scalar):
         raise ProblemError(
             title,
             f"{name} is {shown(value)}, not a list of whole numbers.",
@@ -59,18 +53,35 @@ def parse_request(title: str, name: str, value: object) -> Shape:
             rule=f"{name} is one list of integers",
             fix=f"pass {name} as a list, a tuple or a 1-D integer array",
         )
-    for size in shape:
-        if size is not None and not 1 <= size <= LARGEST:
+    _check_64_bits(title, name, shape)
+    check_request(title, name, shape, batched=True)
+    return shape
+
+
+def check_request(title: str, name: str, shape: Shape, *, batched: bool) -> None:
+    """Refuse an empty request; only a batch, the first entry, may be 0."""
+    for place, size in enumerate(shape):
+        if size is not None and size < (0 if batched and place == 0 else 1):
             _refuse(
                 title,
                 name,
                 shape,
-                f"has {size}, but a size is at least 1"
-                + (", and fits in 64 bits." if size > LARGEST else "."),
+                f"has {size}, but a size is at least 1.",
                 rule=f"every entry of {name} is at least 1",
                 fix="pass positive sizes",
             )
-    return shape
+
+
+def _check_64_bits(title: str, name: str, shape: Shape) -> None:
+    for size in shape:
+        if size is not None and abs(size) > LARGEST:
+            raise ProblemError(
+                title,
+                f"{name} has a size of {digits(size)}, which overflows 64 bits.",
+                got={},
+                rule="size <= 2**63 - 1",
+                fix="pass smaller sizes",
+            )
 
 
 def parse_dtype(title: str, document: str, value: object, allowed: tuple[str, ...]) -> str:
@@ -81,7 +92,7 @@ def parse_dtype(title: str, document: str, value: object, allowed: tuple[str, ..
     shown = name or getattr(value, "name", None) or str(value)
     listed = ", ".join(allowed)
     refusal: type[TconvError] = ProblemError
-    if title.startswith("openvino") and getattr(value, "kind", "none") in "iuc":
+    if title.startswith("openvino") and _is_numeric(value):
         refusal = UnsupportedError  # its document allows any numeric type
     raise refusal(
         title,
@@ -90,6 +101,13 @@ def parse_dtype(title: str, document: str, value: object, allowed: tuple[str, ..
         rule=f"tconv computes {document} in: {listed}",
         fix=f"convert the inputs to {DTYPES[0]}, for example with .astype({DTYPES[0]!r})",
     )
+
+
+def _is_numeric(dtype: object) -> bool:
+    try:
+        return np.dtype(dtype).kind in "iufc" if dtype is not None else False  # type: ignore[call-overload]
+    except Exception:  # noqa: BLE001 - NumPy parses commas, tuples and whole programs here
+        return False
 
 
 def _sizes(value: object) -> Shape | None:

@@ -29,9 +29,11 @@ def dtype_name(dtype: npt.DTypeLike) -> str | None:
     """
     if isinstance(dtype, str) and dtype in _NUMPY:
         return dtype
+    if dtype is None:  # float64 to NumPy, nothing to us
+        return None
     try:
         return _NAMES.get(np.dtype(dtype).newbyteorder("="))
-    except TypeError:
+    except Exception:  # noqa: BLE001 - NumPy parses commas, tuples and whole programs here
         return None
 
 

@@ -40,10 +40,10 @@ class TapRunner:
         canonical = tuple(shape[place] for place in permutation)
         left = self._canonical(problem.given[0], first)
         sums = run_taps(tap_products(problem), left, second, canonical)
-        if bias is not None:
-            channels = (problem.groups, *(1,) * len(problem.axes), -1)
-            sums += bias.astype(sums.dtype).reshape(channels)
         with np.errstate(all="ignore"):  # rounding to infinity is what the type says
+            if bias is not None:
+                channels = (problem.groups, *(1,) * len(problem.axes), -1)
+                sums += bias.astype(sums.dtype).reshape(channels)
             np.copyto(out.reshape(shape).transpose(permutation), sums, casting="unsafe")
 
     def _canonical(self, operand: Operand, array: Array) -> Floats:

@@ -14,7 +14,8 @@ from tconv.dialects.onednn.rules import (
     OneDnnOperator,
     PaddedOperator,
 )
-from tconv.dialects.padding import gathered, leftover_total, same_total, scattered, split
+from tconv.dialects.padding import gathered, leftover_total, same_total, split
+from tconv.dialects.shapes import check_request
 from tconv.errors import ProblemError
 from tconv.problem import Operand, fine_points
 
@@ -119,8 +120,10 @@ class _ConvolutionGradient(PaddedOperator):
                 rule=f"{name} is given as the third input or as an attribute",
                 fix=f"pass the shape of the result, as attribute {name}= or third argument",
             )
+        check_request(self.title(), name, tuple(shape), batched=True)
         count = len(data.spatial)
         if len(shape) == count:
+            check_request(self.title(), name, tuple(shape), batched=False)
             return tuple(shape)
         if len(shape) != count + 2:
             call.refuse(
@@ -147,20 +150,27 @@ class _ConvolutionGradient(PaddedOperator):
     def _sized(self, call: Call, line: Line) -> Sized:
         if self.auto_pad in ("same_upper", "same_lower"):
             return Sized(*self._pads(line, leftover_total(line)), line.asked)
-        sized = scattered(call, line, self._pads(line, None))
-        if sized.size is not None and line.asked is not None:
-            # The primitive's rule: floor((Y + pads - window) / stride) + 1 == X.
-            natural = sized.size - line.extra
-            last = natural + line.stride - 1
-            if not natural <= line.asked <= last and line.asked != sized.size:
-                call.refuse(
-                    f"{self.third} asks for {line.asked} on spatial axis {line.index + 1}, but "
-                    f"the pads leave {natural} to {last}.",
-                    rule="natural <= output_shape <= natural + stride - 1, natural = "
-                    "stride * (X - 1) + (K - 1) * dilation + 1 - pads_begin - pads_end",
-                    fix=f"ask for {natural} to {last}, or change pads_begin and pads_end",
-                )
-        return Sized(sized.begin, sized.end, line.asked)
+        begin, end = self._pads(line, None)
+        known = None not in (line.coarse, line.span, line.asked, begin, end)
+        if known:
+            self._check_asked(call, line, (begin or 0) + (end or 0))
+        return Sized(begin, end, line.asked)
+
+    def _check_asked(self, call: Call, line: Line, pads: int) -> None:
+        """Apply the primitive's rule: floor((Y + pads - window) / stride) + 1 == X."""
+        natural = fine_points(line.coarse or 0, line.span or 0, line.stride, pads)
+        last = natural + line.stride - 1
+        asked = line.asked or 0
+        if not natural <= asked <= last and asked != natural + line.extra:
+            call.refuse(
+                f"{self.third} asks for {asked} on spatial axis {line.index + 1}, but "
+                f"the pads leave {natural} to {last}.",
+                rule="natural <= output_shape <= natural + stride - 1, natural = "
+                "stride * (X - 1) + (K - 1) * dilation + 1 - pads_begin - pads_end",
+                fix=f"ask for {max(natural, 1)} to {last}, or change pads_begin and pads_end"
+                if last >= 1
+                else "take something off pads_begin and pads_end",
+            )
 
     def _printed(self, call: Call, line: Line) -> Sized:
         """Split as the printed formula does: "if auto_pads != SAME_UPPER: pads_begin = // 2"."""
@@ -180,7 +190,7 @@ class ConvolutionBackpropData(_ConvolutionGradient):
     result: ClassVar[str] = "output"
 
     filter_format: str = attribute(FILTER_FORMAT, default="XIO")
-    output_shape: Sequence[int] | None = attribute(integers(1), default=None)
+    output_shape: Sequence[int] | None = attribute(integers(0), default=None)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -193,7 +203,7 @@ class ConvolutionBackwardData(_ConvolutionGradient):
     result: ClassVar[str] = "diff_src"
 
     weights_format: str = attribute(FILTER_FORMAT, default="XIO")
-    dst_shape: Sequence[int] | None = attribute(integers(1), default=None)
+    dst_shape: Sequence[int] | None = attribute(integers(0), default=None)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -217,6 +227,7 @@ class _WeightsGradient(OneDnnOperator):
                 f"   ({self.document})",
                 fix="pass the shape of the weights, as attribute weights_shape= or third argument",
             )
+        check_request(self.title(), "weights_shape", tuple(shape), batched=False)
         return tuple(shape)
 
     def _check_count(self, call: Call, line: Line, sized: Sized) -> Sized:
