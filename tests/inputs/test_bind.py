@@ -1,5 +1,6 @@
 """A bound operator has its own weights and takes data of any size."""
 
+import copy
 import pickle
 import warnings
 from typing import Any
@@ -205,13 +206,22 @@ def test_a_bound_operator_prints_what_is_bound(name: str) -> None:
     assert str(callee.shapes[1]) in repr(bound)
 
 
-def test_a_bound_operator_can_cross_to_another_process() -> None:
-    """Pools pickle what they call."""
+@pytest.mark.parametrize("uses", [0, 1, 3])
+@pytest.mark.parametrize("biased", [True, False], ids=["bias", "no bias"])
+def test_a_bound_operator_can_cross_to_another_process(uses: int, *, biased: bool) -> None:
+    """Pools pickle what they call, whether it was called before or not."""
     callee = OPERATORS["onnx.Conv"]
     first, second = callee.arrays()
-    bound = callee.op().bind(second, callee.bias())
-    expected = bits(bound(first))
+    bias = callee.bias() if biased else None
+    expected = bits(callee.run(first, second, bias))
+    bound = callee.op().bind(second, bias)
+    for _ in range(uses):
+        bound(first)
 
-    copy = pickle.loads(pickle.dumps(bound))  # noqa: S301 - our own bytes
+    copies = [
+        pickle.loads(pickle.dumps(bound)),  # noqa: S301 - our own bytes
+        copy.copy(bound),
+        copy.deepcopy(bound),
+    ]
 
-    assert bits(copy(first)) == expected
+    assert [bits(each(first)) for each in copies] == [expected] * 3

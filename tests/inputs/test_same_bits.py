@@ -154,3 +154,23 @@ def test_many_threads_may_share_a_bound_operator() -> None:
             results = list(pool.map(lambda i: bits(bound(pictures[i % 5])), range(80)))  # noqa: B023 - used at once
 
         assert results == expected * 16
+
+
+def test_the_number_of_threads_may_change_while_calls_run() -> None:
+    """Workers come and go between two items of work, never in the middle of one."""
+    function, data, weights, words = drawn("planes")
+    expected = bits(function(data, weights, **words))
+    before = tconv.get_num_threads()
+
+    def work(turn: int) -> bool:
+        if turn % 4 == 0:
+            tconv.set_num_threads(1 + turn % 5)
+        return bits(function(data, weights, **words)) == expected
+
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            good = list(pool.map(work, range(400)))
+    finally:
+        tconv.set_num_threads(before)
+
+    assert all(good)

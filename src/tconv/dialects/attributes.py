@@ -63,6 +63,15 @@ def integers(minimum: int) -> Parse:
     return parse
 
 
+def sizes(title: str, name: str, value: object) -> tuple[int, ...] | None:
+    """Parse the shape of a result, whose first size may be an empty batch, or None."""
+    numbers = integers(0)(title, name, value)
+    if isinstance(numbers, tuple):
+        _check_range(title, name, value, numbers[1:], 1)
+        return numbers
+    return None
+
+
 def word(choices: Sequence[str], aliases: Mapping[str, str] | None = None) -> Parse:
     """Parse one of a document's words in any case; None is the word "none" if there is one."""
     known = {choice.lower(): choice for choice in choices} | dict(aliases or {})

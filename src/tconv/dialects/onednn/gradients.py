@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tconv.dialects.attributes import attribute, choice, integers
+from tconv.dialects.attributes import attribute, choice, integers, sizes
 from tconv.dialects.call import Call, Given, Line, Shape, Sized, shape_text
 from tconv.dialects.onednn.rules import (
     CONVOLUTION,
@@ -190,7 +190,7 @@ class ConvolutionBackpropData(_ConvolutionGradient):
     result: ClassVar[str] = "output"
 
     filter_format: str = attribute(FILTER_FORMAT, default="XIO")
-    output_shape: Sequence[int] | None = attribute(integers(0), default=None)
+    output_shape: Sequence[int] | None = attribute(sizes, default=None)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -203,7 +203,7 @@ class ConvolutionBackwardData(_ConvolutionGradient):
     result: ClassVar[str] = "diff_src"
 
     weights_format: str = attribute(FILTER_FORMAT, default="XIO")
-    dst_shape: Sequence[int] | None = attribute(integers(0), default=None)
+    dst_shape: Sequence[int] | None = attribute(sizes, default=None)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
