@@ -128,6 +128,10 @@ class Bound:
                 self._quick[first.shape, first.strides] = quick, quick.packed(self._packed)
         return result
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Cross process borders as what was bound; it is packed again over there."""
+        return Bound, (self._op, self._second, self._bias)
+
     def __repr__(self) -> str:
         """Print the operator and the shape that is bound."""
         return f"{self._op!r}.bind({self._op.inputs[1]} {self._second.shape})"

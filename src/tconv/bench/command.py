@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from tconv.bench.measure import answer_of, copy_bandwidth, fma_peak, race
+from tconv.bench.measure import answer_of, copy_bandwidth, race
+from tconv.bench.peak import fma_peak
 from tconv.bench.peers import OURS, PEERS, Peer
 from tconv.bench.peers.peer import Refused, Task
 from tconv.bench.progress import Progress

@@ -13,7 +13,7 @@ import numpy as np
 
 from tconv.bench.judge import TOLERANCE, Floats, error_of, right_answer
 from tconv.bench.peers.peer import Ready, Refused, Task
-from tconv.bench.results import Outcome, processors
+from tconv.bench.results import Outcome
 
 SAMPLE = 2e-3  # seconds that one sample takes at least
 ROUNDS = 5  # samples of each candidate at least
@@ -106,19 +106,6 @@ def settle() -> None:
         time.sleep(SLICE)
         if time.process_time() - busy < SLICE / 4:
             return
-
-
-def fma_peak(threads: int, seconds: float = 0.5) -> float:
-    """Return the GFLOP/s that this machine reaches at most in float32 with some threads.
-
-    A matrix product is the measure: large enough to be fast, short enough to fall between other
-    programs' turns.  NumPy's uses all processors, so with fewer threads this is their share.
-    """
-    size, cpus = 768, processors()
-    left, right = np.ones((2, size, size), np.float32)
-    out = np.empty((size, size), np.float32)
-    best = _fastest(lambda: np.matmul(left, right, out=out), seconds)
-    return 2 * size**3 / best / 1e9 * min(threads, cpus) / cpus
 
 
 def copy_bandwidth(seconds: float = 0.3) -> float:

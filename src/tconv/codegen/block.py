@@ -159,3 +159,16 @@ def emit_region_line(
         ]
     _, target, read, valid = axis.carried
     return target, read, b.icmp_signed("!=", valid, number(0))
+
+
+def emit_line_offset(b: ir.IRBuilder, r: Record, block: Block, line: ir.Value) -> ir.Value:
+    """Return where in the packed region a line of the phase begins to read."""
+    with counted(b, r.outer, [line, number(0)]) as axis:
+        d = b.sub(b.sub(r.outer, number(1)), axis.index)
+        rest, offset = axis.carried
+        extent = load(b, block.extents, d)
+        begin = b.sub(load(b, block.lows, d), load(b, block.starts, d))
+        step = b.mul(r.at("steps_in", d), r.at("pitches", d))
+        here = b.add(b.srem(rest, extent), begin)
+        axis.carried = [b.sdiv(rest, extent), b.add(offset, b.mul(here, step))]
+    return axis.carried[1]

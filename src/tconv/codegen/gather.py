@@ -9,7 +9,14 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tconv.codegen.block import Block, KernelShape, Record, emit_block, emit_pack_region
+from tconv.codegen.block import (
+    Block,
+    KernelShape,
+    Record,
+    emit_block,
+    emit_line_offset,
+    emit_pack_region,
+)
 from tconv.codegen.build import (
     FLOATS,
     I64,
@@ -140,15 +147,7 @@ def _fill_tables(  # noqa: PLR0913 - the block, the tables and their sizes
         store(b, b.mul(length, lines), where.counts, x.index)
         base = b.mul(x.index, r.points)
         with counted(b, lines) as line:
-            with counted(b, r.outer, [line.index, number(0)]) as axis:
-                d = b.sub(b.sub(r.outer, number(1)), axis.index)
-                rest, offset = axis.carried
-                extent = load(b, block.extents, d)
-                begin = b.sub(load(b, block.lows, d), load(b, block.starts, d))
-                step = b.mul(r.at("steps_in", d), r.at("pitches", d))
-                here = b.add(b.srem(rest, extent), begin)
-                axis.carried = [b.sdiv(rest, extent), b.add(offset, b.mul(here, step))]
-            offset = axis.carried[1]
+            offset = emit_line_offset(b, r, block, line.index)
             entry = b.add(base, b.mul(line.index, length))
             written = b.add(b.mul(line.index, r.sums_pitch), x.index)
             with counted(b, length) as point:

@@ -9,6 +9,7 @@ from tconv.codegen.block import (
     KernelShape,
     Record,
     emit_block,
+    emit_line_offset,
     emit_region_extents,
     emit_region_line,
 )
@@ -266,15 +267,7 @@ def _clamp(b: ir.IRBuilder, r: Record, count: ir.Value) -> ir.Value:
 def _fill_lines(b: ir.IRBuilder, r: Record, block: Block, where: _Place, lines: ir.Value) -> None:
     """Note for every line of the phase where its region begins."""
     with counted(b, lines) as line:
-        with counted(b, r.outer, [line.index, number(0)]) as axis:
-            d = b.sub(b.sub(r.outer, number(1)), axis.index)
-            rest, offset = axis.carried
-            extent = load(b, block.extents, d)
-            begin = b.sub(load(b, block.lows, d), load(b, block.starts, d))
-            step = b.mul(r.at("steps_in", d), r.at("pitches", d))
-            here = b.add(b.srem(rest, extent), begin)
-            axis.carried = [b.sdiv(rest, extent), b.add(offset, b.mul(here, step))]
-        store(b, axis.carried[1], where.lines, line.index)
+        store(b, emit_line_offset(b, r, block, line.index), where.lines, line.index)
 
 
 def _run_phase(  # noqa: PLR0913 - which phase of what

@@ -57,7 +57,7 @@ def plan_correlate(problem: Problem, machine: Machine, rows: int) -> Correlate:
     taps = tuple(product(*(range(axis.taps) for axis in problem.axes)))
     chunk_rows = _chunk_rows(problem, rows, len(taps) * panels * columns * item)
     chunks = -(-channels // chunk_rows)
-    block = _choose_block(axes, panels * columns * item, chunk_rows * item, machine)
+    block = _choose_block(axes, panels, columns * item, chunk_rows * item, machine)
     blocks = [-(-axis.size_out // size) for axis, size in zip(axes, block, strict=True)]
     extents = [
         axis.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
@@ -142,21 +142,25 @@ def _chunk_rows(problem: Problem, rows: int, row_bytes: int) -> int:
 
 
 def _choose_block(
-    axes: list[AxisPhases], fine_point: int, coarse_point: int, machine: Machine
+    axes: list[AxisPhases], panels: int, panel: int, coarse_point: int, machine: Machine
 ) -> list[int]:
     """Return how many points of each axis are packed at a time.
 
-    Every tap reads its own part of the fine region a panel at a time, so the region may lie
-    in the last cache; the planes of the coarse side are read by all of them, and long runs of
-    points are what keeps sums in registers.
+    Every tap reads one panel of its part of the fine region again and again (``panel`` bytes
+    a point): that stays in half of the first cache, while the whole region may lie in the
+    last one.  The planes of the coarse side (``coarse_point`` bytes a point) are read by all.
     """
     sizes = [axis.size_out for axis in axes]
     block = list(sizes)
 
     def too_large() -> bool:
         extents = [a.step_in * (b - 1) + a.span for a, b in zip(axes, block, strict=True)]
-        fine, coarse = fine_point * math.prod(extents), coarse_point * math.prod(block)
-        return fine > machine.l3 // 16 or coarse > machine.l2 // 3
+        points = math.prod(block)
+        return (
+            panel * points > machine.l1 // 2
+            or coarse_point * points > machine.l2 // 3
+            or panel * panels * math.prod(extents) > machine.l3 // 16
+        )
 
     while max(block) > 1 and too_large():
         shrink(block, sizes, next(d for d, size in enumerate(block) if size > 1))

@@ -184,7 +184,6 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
     scratch = Scratch(item)
     region = scratch.take(depth * math.prod(extents))
     numbers = {
-        "outer": len(axes) - 1,
         "groups": problem.groups,
         "chunks": chunks,
         "panels": panels,
@@ -192,23 +191,10 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         "wide_panels": panels - narrow,
         "depth": depth,
         "columns": wanted,
-        "size_in": last.size_in,
-        "size_out": last.size_out,
-        "step_in": last.step_in,
-        "step_out": last.step_out,
-        "low_in": last.low,
-        "shift_out": last.shift_out,
-        "block": block[-1],
-        "begin": last.begin,
-        "end": last.end,
-        "blocks": blocks[-1],
-        "phases": len(last.ranges),
-        "span": last.span,
-        "outer_phases": math.prod(len(axis.ranges) for axis in axes[:-1]),
+        **axis_numbers(axes, block, blocks),
         "group_weights": group_weights,
         "points": points,
         "sums_pitch": sums_pitch,
-        "most_phases": max(len(axis.ranges) for axis in axes),
         "nowhere": math.prod(block[:-1]) * sums_pitch * columns,
         "spare": SPARE_ROWS,
         "scratch_sums": scratch.take((math.prod(block[:-1]) * sums_pitch + 1) * columns),
@@ -357,6 +343,28 @@ def _phase_tables(
             runs[place] = WeightRun(run.start, rows * columns, run.first_row, run.taps)
         start += rows * columns * panels
     return arrays, [run for run in runs if run.taps], start
+
+
+def axis_numbers(axes: list[AxisPhases], block: list[int], blocks: list[int]) -> dict[str, int]:
+    """Return the numbers of the last axis, and what is counted over all of them."""
+    *outer, last = axes
+    return {
+        "outer": len(outer),
+        "size_in": last.size_in,
+        "size_out": last.size_out,
+        "step_in": last.step_in,
+        "step_out": last.step_out,
+        "low_in": last.low,
+        "shift_out": last.shift_out,
+        "block": block[-1],
+        "begin": last.begin,
+        "end": last.end,
+        "blocks": blocks[-1],
+        "phases": len(last.ranges),
+        "span": last.span,
+        "outer_phases": math.prod(len(axis.ranges) for axis in outer),
+        "most_phases": max(len(axis.ranges) for axis in axes),
+    }
 
 
 def outer_tables(
