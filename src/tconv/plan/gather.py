@@ -44,6 +44,7 @@ ARRAYS = (
 )  # fmt: skip
 """The arrays of a gather's record; a number tells where in the record each begins."""
 
+FEW_POINTS = 36  # several tiles high
 SPARE_ROWS = 8  # entries for the rows of a last tile that there are no points for
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
@@ -220,16 +221,19 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
 def choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine) -> list[int]:
     """Return how many points of each axis one work item takes.
 
-    What they read (``point`` bytes each) should stay in a third of the second-level cache,
-    and the ``sums`` bytes of one panel in a quarter of it.
+    What they read (``point`` bytes each) should stay in less than half of the second-level cache,
+    and the ``sums`` bytes of one panel in a quarter of it.  But a block of fewer points than
+    two tiles have rows reads every weight for next to nothing: then the last cache must do.
     """
     sizes = [axis.end - axis.begin for axis in axes]
     block = list(sizes)
 
     def too_large() -> bool:
         extents = [a.step_in * (b - 1) + a.span for a, b in zip(axes, block, strict=True)]
-        read, kept = point * math.prod(extents), sums * axes[-1].step_out * math.prod(block)
-        return read > machine.l2 // 3 or kept > machine.l2 // 4
+        points = math.prod(block)
+        read, kept = point * math.prod(extents), sums * axes[-1].step_out * points
+        most = machine.l2 * 9 // 20 if points > FEW_POINTS else machine.l3 // 8
+        return read > most or kept > machine.l2 // 4
 
     while max(block) > 1 and too_large():
         shrink(block, sizes, _longest(block))
