@@ -2,8 +2,7 @@
 
 Kernels trust a plan blindly.  Here every index that they would compute is computed again, one
 output point after the other, and refused if it leaves its array, if an output is written
-twice or never, or if other points meet than :meth:`Axis.fine` says.  Tests run this, and so
-does ``TCONV_CHECK=1``.
+twice or never, or if other points meet than :meth:`Axis.fine` says.  Tests run this.
 """
 
 import math
