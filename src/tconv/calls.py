@@ -18,7 +18,6 @@ from tconv.arrays import (
     take_array,
 )
 from tconv.dialects.operator import BIAS, Operator, ShapeLike
-from tconv.dialects.shapes import parse_dtype
 from tconv.errors import ProblemError
 from tconv.plan import Plan
 from tconv.problem import Operand, Problem, numpy_dtype
@@ -141,7 +140,7 @@ class Bound:
         op = self._op
         named = [(op.inputs[1], second)] + ([] if bias is None else [(str(op.third), bias)])
         dtype = common_dtype(op.title(), named)
-        parse_dtype(op.title(), op.document, dtype, op.dtypes())
+        op.parse_dtype(dtype)
         if op.wanted is Operand.WEIGHTS:
             return  # what is bound is data: any shape fits some weights
         # Every size of the data, and of an output_shape, is still open.

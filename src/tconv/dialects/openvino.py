@@ -31,6 +31,7 @@ class _Operator(Operator):
     dialect: ClassVar[str] = "openvino"
     inputs: ClassVar[tuple[str, str]] = ("data", "filter")
     result: ClassVar[str] = "output"
+    any_number: ClassVar[bool] = True
     grouped: ClassVar[bool]
 
     strides: Sequence[int] = attribute(integers(1))  # "positive integers"

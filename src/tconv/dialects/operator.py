@@ -43,6 +43,7 @@ class Operator(Record):
     given: ClassVar[tuple[Operand, Operand]]
     wanted: ClassVar[Operand]
     channel_words: ClassVar[Mapping[str, str]]  # "c" and "f" in the document's words
+    any_number: ClassVar[bool] = False  # does the document allow every numeric type?
 
     def infer_shape(
         self, first: ShapeLike, second: ShapeLike, third: ShapeLike | None = None
@@ -82,6 +83,11 @@ class Operator(Record):
             raise self.unknown_sizes(first, second)
         return problem
 
+    def parse_dtype(self, value: object) -> str:
+        """Return the name of an element type, or refuse it."""
+        allowed, any_number = self.dtypes(), self.any_number
+        return parse_dtype(self.title(), self.document, value, allowed, any_number=any_number)
+
     def unknown_sizes(self, first: ShapeLike, second: ShapeLike) -> ProblemError:
         """Return the error for a size that must be known by now."""
         return ProblemError(
@@ -120,7 +126,7 @@ class Operator(Record):
                     fix="leave the third input out",
                 )
             request = parse_request(title, self.third, third, scalar=self.third in BIAS)
-        name = parse_dtype(title, self.document, dtype, self.dtypes())
+        name = self.parse_dtype(dtype)
         return _resolve_cached(self, shapes[0], shapes[1], request, name)
 
     # -- the document's part -----------------------------------------------------------

@@ -84,16 +84,21 @@ def _check_64_bits(title: str, name: str, shape: Shape) -> None:
             )
 
 
-def parse_dtype(title: str, document: str, value: object, allowed: tuple[str, ...]) -> str:
-    """Parse a dtype given as name, type or NumPy dtype into one of ``allowed``."""
+def parse_dtype(
+    title: str, document: str, value: object, allowed: tuple[str, ...], *, any_number: bool
+) -> str:
+    """Parse a dtype given as name, type or NumPy dtype into one of ``allowed``.
+
+    ``any_number`` tells that the document itself allows every numeric type.
+    """
     name = dtype_name(value)  # type: ignore[arg-type]
     if name in allowed:
         return name
     shown = name or getattr(value, "name", None) or str(value)
     listed = ", ".join(allowed)
     refusal: type[TconvError] = ProblemError
-    if title.startswith("openvino") and _is_numeric(value):
-        refusal = UnsupportedError  # its document allows any numeric type
+    if any_number and _is_numeric(value):
+        refusal = UnsupportedError  # defined, but not done here
     raise refusal(
         title,
         f"the element type is {shown}, which is not one of its types.",
