@@ -1,6 +1,5 @@
 """Run compiled plans on arrays."""
 
-import ctypes
 from array import array
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tconv.plan import correlate as correlate_plan
 from tconv.plan import gather as gather_plan
 from tconv.plan import planes as planes_plan
 from tconv.plan.correlate import Correlate
@@ -16,24 +14,20 @@ from tconv.plan.gather import Gather
 from tconv.plan.planes import Planes
 from tconv.plan.weights import plan_packing
 from tconv.problem import Operand, Problem, numpy_dtype
-from tconv.runtime import pool
+from tconv.runtime.correlate import CorrelateRunner
 from tconv.runtime.kernels import (
-    correlate_kernel,
     gather_kernel,
     pack_weights_kernel,
     planes_kernel,
 )
-from tconv.runtime.scratch import address, scratch_address
-from tconv.threads import get_num_threads
+from tconv.runtime.launch import SMALL, Launch, addressable
+from tconv.runtime.scratch import address
 
 Array = npt.NDArray[Any]
-
-KERNEL = ctypes.CFUNCTYPE(None, *[ctypes.c_size_t] * 3)
 
 MOST_LAUNCHES = 64  # kept for each problem; a stream of odd strides must not pile up
 SPARE = 64  # elements that kernels may read past the end of a bias
 SMALL_PACKING = 32_768  # weights, likewise
-SMALL = 500_000  # flops below which waking a worker costs more than it saves
 
 
 class PackedWeights:
@@ -164,100 +158,6 @@ class GatherRunner(_Runner):
         return padded
 
 
-class Launch:
-    """A kernel with its record, waiting for addresses.
-
-    Calls may come from several threads at once, so each takes a record of its own: a used
-    one if there is one, which costs less than a copy.
-    """
-
-    __slots__ = ("alone", "items", "kernel", "scratch_bytes", "single", "spare", "template")
-
-    def __init__(
-        self, kernel: int, record: list[int], scratch_bytes: int, items: int, *, single: bool
-    ) -> None:
-        self.kernel, self.scratch_bytes, self.items = kernel, scratch_bytes, items
-        self.single = single or items == 1
-        # A single work item needs no pool.
-        self.alone = KERNEL(kernel) if items == 1 else None
-        self.template = array("q", record)
-        self.spare: list[tuple[array[int], int]] = []
-
-    def __call__(self, *addresses: int) -> None:
-        """Run with the addresses that the record begins with."""
-        spare = self.spare
-        if spare:
-            record, where = spare.pop()
-        else:
-            record = self.template[:]
-            where = record.buffer_info()[0]
-        record[: len(addresses)] = array("q", addresses)
-        size = self.scratch_bytes
-        if self.alone is not None:
-            self.alone(where, scratch_address(size), 0)
-        else:
-            threads = 1 if self.single else get_num_threads()
-            scratch = scratch_address(size * threads)
-            pool.run(self.kernel, where, scratch, size, self.items, threads)
-        spare.append((record, where))
-
-
-class CorrelateRunner:
-    """WEIGHTS by a compiled correlation."""
-
-    def __init__(self, problem: Problem, recipe: Correlate) -> None:
-        self.problem, self.recipe = problem, recipe
-        self.dtype = numpy_dtype(problem.dtype)
-        self.kernel = correlate_kernel(problem.dtype)
-        self.scratch_bytes = -(-recipe.scratch * self.dtype.itemsize // 64) * 64
-        self.no_bias = np.zeros(2 * recipe.lanes * recipe.vectors, self.dtype)
-        self.taps = np.array(recipe.taps, np.int64)
-        self.single = problem.flops() < SMALL
-
-    def run(self, coarse: Array, fine: Array, out: Array) -> bool:
-        """Compute into ``out``; False when infinities make the answer doubtful."""
-        problem, item = self.problem, self.dtype.itemsize
-        coarse, fine = addressable(coarse), addressable(fine)
-        record = np.array(self.recipe.record, np.int64)
-        fields = correlate_plan.FIELDS
-        flag = np.zeros(1, np.int64)
-        addresses = {"source": fine, "coarse": coarse, "target": out, "bias": self.no_bias}
-        for name, each in (*addresses.items(), ("flag", flag)):
-            record[fields[name]] = address(each)
-        for name, operand, each, letter in (
-            ("source", Operand.FINE, fine, "f"),
-            ("coarse", Operand.COARSE, coarse, "c"),
-        ):
-            strides = [stride // item for stride in each.strides]
-            letters, spatial = problem.layout(operand).steps(strides, problem.sizes)
-            record[fields[f"{name}_g"]] = letters["g"]
-            record[fields[f"{name}_c"]] = letters[letter]
-            record[fields[f"{name}_x"]] = spatial[-1]
-            begin = record[fields[f"{name}_steps"]]
-            record[begin : begin + len(spatial)] = (letters["n"], *spatial[:-1])
-        strides = [stride // item for stride in out.strides]
-        letters, spatial = problem.weights_layout.steps(strides, problem.sizes)
-        offsets = self.taps @ np.array(spatial, np.int64)
-        steps = np.diff(offsets)
-        uniform = len(steps) == 0 or bool((steps == steps[0]).all())
-        record[fields["target_g"]] = letters.get("g", 0)
-        record[fields["target_c"]], record[fields["target_f"]] = letters["c"], letters["f"]
-        record[fields["target_x"]] = steps[0] if uniform and len(steps) else spatial[-1]
-        record[fields["tap_run"]] = len(offsets) if uniform else problem.axes[-1].taps
-        begin = record[fields["target_taps"]]
-        record[begin : begin + len(offsets)] = offsets
-        threads = 1 if self.single else get_num_threads()
-        pool.run(
-            self.kernel,
-            address(record),
-            scratch_address(self.scratch_bytes * threads),
-            self.scratch_bytes,
-            self.recipe.items,
-            threads,
-        )
-        return not flag[0]
-
-
 def runner(
     problem: Problem, recipe: Gather | Planes | Correlate
 ) -> GatherRunner | PlanesRunner | CorrelateRunner:
@@ -269,12 +169,3 @@ def runner(
         if isinstance(recipe, Planes)
         else (CorrelateRunner(problem, recipe))
     )
-
-
-def addressable(given: Array) -> Array:
-    """Return an array whose elements lie at whole numbers of elements from each other."""
-    if given.flags.aligned:
-        item = given.itemsize
-        if given.flags.c_contiguous or all(stride % item == 0 for stride in given.strides):
-            return given
-    return np.ascontiguousarray(given)

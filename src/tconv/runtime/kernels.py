@@ -41,6 +41,13 @@ def correlate_kernel(dtype: str) -> int:
 
 
 @cache
+def add_pieces_kernel(dtype: str) -> int:
+    """Return the address of ``add_pieces(record, scratch, item)``, from the same module."""
+    shape = kernel_shape(dtype, machine())
+    return _loaded("correlate", shape, emit_correlate, f"add_pieces_{dtype}")
+
+
+@cache
 def planes_kernel(dtype: str, rows: int) -> int:
     """Return the address of ``planes(record, scratch, item)`` for so many channels a group."""
     shape = KernelShape(dtype, machine().lanes(dtype), 1, (rows,))
@@ -60,13 +67,19 @@ def _address(name: str, dtype: str, emit: Callable[[ir.Module, KernelShape], obj
 def _compiled(
     name: str, shape: KernelShape, emit: Callable[[ir.Module, KernelShape], object]
 ) -> int:
+    return _loaded(name, shape, emit, f"{name}_{shape.dtype}")
+
+
+def _loaded(
+    name: str, shape: KernelShape, emit: Callable[[ir.Module, KernelShape], object], symbol: str
+) -> int:
     def text() -> str:
         module = ir.Module(name)
         emit(module, shape)
         return str(module)
 
     source = KernelSource(name, repr(shape), _version(), text)
-    return load_kernel(source, machine(), settings().cache_dir).address(f"{name}_{shape.dtype}")
+    return load_kernel(source, machine(), settings().cache_dir).address(symbol)
 
 
 @cache
