@@ -54,9 +54,7 @@ def emit_correlate(module: ir.Module, shape: KernelShape) -> ir.Function:
     store_row = emit_store_row(module, shape.dtype, shape.lanes)
     _emit_add_pieces(module, shape, store_row)
     tiles = {
-        (rows, vectors): emit_correlate_tile(
-            module, Tile(rows, vectors, shape.lanes, shape.dtype)
-        )
+        (rows, vectors): emit_correlate_tile(module, Tile(rows, vectors, shape.lanes, shape.dtype))
         for rows in shape.rows
         for vectors in sorted({1, shape.vectors})
     }
@@ -115,9 +113,7 @@ def _emit_add_pieces(module: ir.Module, shape: KernelShape, store_row: ir.Functi
     b.ret_void()
 
 
-def _find(
-    b: ir.IRBuilder, r: Record, shape: KernelShape, index: ir.Value, sums: ir.Value
-) -> _Part:
+def _find(b: ir.IRBuilder, r: Record, shape: KernelShape, index: ir.Value, sums: ir.Value) -> _Part:
     found = []
     for name, whole in (("panel", r.panels), ("row", r.rows), ("tap", r.taps)):
         chunks, size = getattr(r, f"{name}_chunks"), getattr(r, f"chunk_{name}s")

@@ -12,7 +12,7 @@ change places, and a row is a tap and a channel.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from tconv.plan.gather import Scratch, len_of_phases, make_record, shrink
@@ -61,6 +61,7 @@ MOST_SUMS = 2 << 20  # bytes of sums of one work item
 MOST_PARTIALS = 8 << 20  # bytes of sums of all pieces
 WORK_ITEMS = 8  # of a large problem: what keeps a few workers busy to the end
 SMALL_WORK = 4_000_000  # flops that are not worth splitting
+RUN_POINTS = 256  # about how many points a tile sums at once
 SEGMENT = 2.5  # points that could be summed while a tile turns to the next segment
 FAR = 1 << 40  # further than any array reaches
 
@@ -135,7 +136,11 @@ def plan_correlate(problem: Problem, machine: Machine, tile_rows: int) -> Correl
     if swapped:
         rows, wide = wide, rows
     panels = -(-wide // columns)
-    parts = _choose_parts(problem, (rows, panels, len(taps)), (tile_rows, columns * item), swapped)
+    parts = _choose_parts(
+        problem, (0 if swapped else rows, panels, len(taps)), (tile_rows, columns, item), machine
+    )
+    if swapped:
+        parts = replace(parts, chunk_rows=rows)
     fine_planes = math.prod(len(axis.residues) for axis in axes)
     held = [parts.chunk_rows if not swapped else rows, parts.chunk_panels * columns]
     if swapped:
@@ -255,53 +260,61 @@ def _swaps(problem: Problem, taps: int, lanes: int, tile_rows: int) -> bool:
 
 
 def _choose_parts(
-    problem: Problem, sizes: tuple[int, int, int], tile: tuple[int, int], swapped: bool
+    problem: Problem, sizes: tuple[int, int, int], tile: tuple[int, int, int], machine: Machine
 ) -> _Parts:
-    """Return how the work is split: what costs least to pack and to add up.
+    """Return how the work is split: what costs least to pack, to keep and to add up.
 
     Splitting rows packs side B again for each chunk of them, splitting panels side A;
-    splitting points packs nothing twice, but leaves a set of sums for each piece.
+    splitting points packs nothing twice, but leaves a set of sums for each piece.  Sums are
+    read and written once for every run of points, at little cost while they stay in the cache.
+    ``sizes`` are rows (0 if they are taps and channels), panels and taps, ``tile`` the rows of a
+    tile, the channels of a panel and the bytes of an element.
     """
     rows, panels, taps = sizes
-    tile_rows, row_bytes = tile
+    tile_rows, columns, item = tile
     points = problem.batch * math.prod(axis.coarse_size for axis in problem.axes)
     fine_points = problem.batch * math.prod(axis.fine_size for axis in problem.axes)
     a, b = problem.coarse_channels * points, problem.fine_channels * fine_points
-    if swapped:
-        a, b = b, a
+    tap_rows = 0
+    if not rows:
+        # Single elements are packed, each where its residue goes.
+        a, b, tap_rows = 4 * b, a, problem.fine_channels
     wanted = min(WORK_ITEMS, max(1, problem.flops() // SMALL_WORK))
+    last = problem.axes[-1].taps
+    row_tiles = -(-rows // tile_rows)
+    runs = -(-points // RUN_POINTS)
 
     def tried() -> Iterator[tuple[float, int, _Parts]]:
-        row_tiles = -(-rows // tile_rows)
-        for row_chunks, panel_chunks in product((1, 2, 3, 4, 6, 8), repeat=2):
-            if (row_chunks > 1 and swapped) or row_chunks > row_tiles or panel_chunks > panels:
-                continue
-            chunk_rows = rows if swapped else -(-row_tiles // row_chunks) * tile_rows
-            chunk_panels = -(-panels // panel_chunks)
-            row_chunks_used = 1 if swapped else -(-rows // chunk_rows)
-            panel_chunks_used = -(-panels // chunk_panels)
-            a_tap = chunk_rows * chunk_panels * row_bytes
-            last = problem.axes[-1].taps
-            chunk_taps = max(MOST_SUMS // a_tap // last * last, last)
-            chunk_taps = min(chunk_taps, taps)
-            split = problem.groups * row_chunks_used * panel_chunks_used * -(-taps // chunk_taps)
-            sums = taps * problem.groups * row_tiles * tile_rows * panels * row_bytes
-            packed = a * panel_chunks_used + b * row_chunks_used
+        for chunk_tiles, chunk_panels in product(_parts_of(row_tiles), _parts_of(panels)):
+            row_chunks = -(-row_tiles // chunk_tiles) if rows else 1
+            panel_chunks = -(-panels // chunk_panels)
+            rows_a_tap = tap_rows or chunk_tiles * tile_rows
+            a_tap = rows_a_tap * chunk_panels * columns * item
+            chunk_taps = min(max(MOST_SUMS // a_tap // last * last, last), taps)
+            tap_chunks = -(-taps // chunk_taps)
+            kept = a_tap * chunk_taps
+            sums = problem.groups * row_chunks * panel_chunks * taps * a_tap // item
+            packed = tap_chunks * (a * panel_chunks + b * row_chunks)
+            split = problem.groups * row_chunks * panel_chunks * tap_chunks
+            moved = sums * runs * (0.2 if kept < machine.l2 // 2 else 0.6)
             for pieces in (1, 2, 4, 8):
-                if pieces > 1 and (pieces * sums > MOST_PARTIALS or points < 128 * pieces):
+                if pieces > 1 and (pieces * sums * item > MOST_PARTIALS or runs < pieces):
                     continue
-                parts = _Parts(pieces, chunk_taps, chunk_rows, chunk_panels)
-                added = pieces * sums // 4 if pieces > 1 else 0
-                yield packed + added, split * pieces, parts
+                parts = _Parts(pieces, chunk_taps, chunk_tiles * tile_rows, chunk_panels)
+                added = pieces * sums if pieces > 1 else 0
+                yield packed + moved + added, split * pieces, parts
 
     choices = [*tried()]
     enough = min(wanted, max(items for _, items, _ in choices))
     return min((c for c in choices if c[1] >= enough), key=lambda choice: choice[:2])[2]
 
 
-def _choose_block(
-    axes: list[AxisShifts], point: int, pieces: int, machine: Machine
-) -> list[int]:
+def _parts_of(count: int) -> list[int]:
+    """Return sizes that split a count into 1, 2, 3, 4, 6, 8, ... parts of about one size."""
+    return sorted({-(-count // parts) for parts in (1, 2, 3, 4, 6, 8, 12, 16, 24) if count}) or [1]
+
+
+def _choose_block(axes: list[AxisShifts], point: int, pieces: int, machine: Machine) -> list[int]:
     """Return how many points of each axis are packed at a time.
 
     Tiles read short runs of them, which fit the first caches; all of it may lie in the last,
@@ -391,9 +404,7 @@ def _fine_side(axes: list[AxisShifts], plane: int, block: int) -> _Side:
     )  # fmt: skip
 
 
-def _shift(
-    axes: list[AxisShifts], plane: int, pitches: list[int], tap: tuple[int, ...]
-) -> int:
+def _shift(axes: list[AxisShifts], plane: int, pitches: list[int], tap: tuple[int, ...]) -> int:
     """Return where in the packed fine side a tap's windows begin, in points."""
     combination, offset = 0, 0
     for axis, pitch, t in zip(axes, pitches, tap, strict=True):

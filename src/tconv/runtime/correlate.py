@@ -75,7 +75,10 @@ class CorrelateRunner:
         letters, spatial = problem.weights_layout.steps(steps, problem.sizes)
         row, column = ("f", "c") if swapped else ("c", "f")
         record[FIELDS["target_g"]] = letters.get("g", 0)
-        record[FIELDS["target_row"]], record[FIELDS["target_column"]] = letters[row], letters[column]
+        record[FIELDS["target_row"]], record[FIELDS["target_column"]] = (
+            letters[row],
+            letters[column],
+        )
         offsets = np.array(self.recipe.taps, np.int64) @ np.array(spatial, np.int64)
         apart = np.diff(offsets)
         uniform = len(apart) == 0 or bool((apart == apart[0]).all())
