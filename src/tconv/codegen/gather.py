@@ -51,6 +51,7 @@ class _Place:
     sums: ir.Value
     rows: ir.Value  # tables, by phase of the last axis: where a point's region begins,
     places: ir.Value  # where its sums go,
+    targets: ir.Value  # where it is stored in the end,
     counts: ir.Value  # and how many points there are
     target: ir.Value
     weights: ir.Value
@@ -86,11 +87,13 @@ def emit_gather(module: ir.Module, shape: KernelShape) -> ir.Function:
     with counted(b, r.outer_phases) as phase:
         lines = settle_phase(b, r, block, phase.index)
         with b.if_then(b.icmp_signed(">", lines, number(0)), likely=True):
-            _fill_tables(b, r, block, where, lines, shape.columns)
+            _fill_tables(b, r, block, where, (phase.index, lines), shape.columns)
             with counted(b, last, first=first) as panel:
-                _emit_panel(b, r, shape, parts, where, phase.index, panel.index)
-                _store_panel(b, r, parts.store_row, block, where, lines,
-                             (phase.index, panel.index, shape.columns))  # fmt: skip
+                direct = _stores_direct(b, r, shape, panel.index)
+                _emit_panel(b, r, shape, parts, where, phase.index, (panel.index, direct))
+                with b.if_then(b.not_(direct)):
+                    _store_panel(b, r, parts.store_row, block, where, lines,
+                                 (phase.index, panel.index, shape.columns))  # fmt: skip
     b.ret_void()
     return made
 
@@ -103,9 +106,9 @@ def _find(
     group: ir.Value,
 ) -> _Place:
     pointer = FLOATS[shape.dtype].as_pointer()
-    rows, places, counts = (
+    rows, places, targets, counts = (
         b.bitcast(place(b, scratch, getattr(r, f"scratch_{name}")), I64.as_pointer())
-        for name in ("rows", "places", "counts")
+        for name in ("rows", "places", "targets", "counts")
     )
     padded = b.mul(r.panels, number(shape.columns))
     return _Place(
@@ -113,6 +116,7 @@ def _find(
         sums=place(b, scratch, r.scratch_sums),
         rows=rows,
         places=places,
+        targets=targets,
         counts=counts,
         target=place(b, r.pointer_to("target", pointer), b.mul(group, r.target_g)),
         weights=place(b, r.pointer_to("weights", pointer), b.mul(group, r.group_weights)),
@@ -137,32 +141,52 @@ def settle_phase(b: ir.IRBuilder, r: Record, block: Block, phase: ir.Value) -> i
 
 
 def _fill_tables(  # noqa: PLR0913 - the block, the tables and their sizes
-    b: ir.IRBuilder, r: Record, block: Block, where: _Place, lines: ir.Value, columns: int
+    b: ir.IRBuilder,
+    r: Record,
+    block: Block,
+    where: _Place,
+    phase_lines: tuple[ir.Value, ir.Value],
+    columns: int,
 ) -> None:
-    """Note for every point of every phase of the last axis what it reads and where it sums."""
+    """Note for every point of every phase of the last axis what it reads and where it goes."""
+    phase, lines = phase_lines
+    step, apart = b.mul(r.step_in, r.depth), b.mul(r.step_out, r.target_x)
     with counted(b, r.phases) as x:
         low = larger(b, block.start, r.at("last_low", x.index))
         high = smaller(b, block.stop, r.at("last_high", x.index))
         length = larger(b, b.sub(high, low), number(0))
         store(b, b.mul(length, lines), where.counts, x.index)
         base = b.mul(x.index, r.points)
+        first = b.add(b.add(b.mul(low, r.step_out), r.shift_out), x.index)
         with counted(b, lines) as line:
             offset = emit_line_offset(b, r, block, line.index)
             entry = b.add(base, b.mul(line.index, length))
             written = b.add(b.mul(line.index, r.sums_pitch), x.index)
+            target = target_line(b, r, block, line.index, (phase, b.mul(first, r.target_x)))
             with counted(b, length) as point:
                 here = b.add(point.index, b.sub(low, block.start))
                 index = b.add(entry, point.index)
-                row = b.add(offset, b.mul(here, b.mul(r.step_in, r.depth)))
+                row = b.add(offset, b.mul(here, step))
                 position = b.add(written, b.mul(here, r.step_out))
                 store(b, row, where.rows, index)
                 store(b, b.mul(position, number(columns)), where.places, index)
-        # The last tile's rows past the last point read the first one, and sum to nowhere.
+                store(b, b.add(target, b.mul(point.index, apart)), where.targets, index)
+        # The last tile's rows past the last point do what that one does.
         filled = b.add(base, b.mul(length, lines))
-        with counted(b, r.spare) as more:
-            index = b.add(filled, more.index)
-            store(b, number(0), where.rows, index)
-            store(b, r.nowhere, where.places, index)
+        with b.if_then(b.icmp_signed(">", length, number(0))), counted(b, r.spare) as more:
+            for table in (where.rows, where.places, where.targets):
+                repeated = load(b, table, b.sub(filled, number(1)))
+                store(b, repeated, table, b.add(filled, more.index))
+
+
+def _stores_direct(b: ir.IRBuilder, r: Record, shape: KernelShape, panel: ir.Value) -> ir.Value:
+    """Tell whether tiles may write to the target: whole vectors of channels side by side."""
+    used = b.sub(r.columns, b.mul(panel, number(shape.columns)))
+    full = b.or_(
+        b.icmp_signed(">=", used, number(shape.columns)),
+        b.icmp_signed("==", used, number(shape.lanes)),
+    )
+    return b.and_(full, b.icmp_signed("==", r.target_c, number(1)))
 
 
 def _emit_panel(  # noqa: PLR0913 - which panel of what
@@ -172,58 +196,108 @@ def _emit_panel(  # noqa: PLR0913 - which panel of what
     parts: _Parts,
     where: _Place,
     phase: ir.Value,
-    panel: ir.Value,
+    panel_direct: tuple[ir.Value, ir.Value],
 ) -> None:
-    """Sum one panel of channels for every phase of the last axis."""
+    """Sum one panel of channels for every phase of the last axis, a part of the depth at a time.
+
+    A part of the panel's weights stays in the first cache while all points go by it.
+    """
+    panel, direct = panel_direct
     wide = b.icmp_signed("<", panel, r.wide_panels)
     width = b.select(wide, number(shape.columns), number(shape.lanes))
     begin = b.add(r.at("phase_weights", phase), b.mul(panel, r.at("panel_weights", phase)))
     weights = place(b, where.weights, begin)
+    channel = b.mul(panel, number(shape.columns))
     with counted(b, r.phases) as x:
         both = b.add(b.mul(phase, r.phases), x.index)
+        count, depth = r.at("segment_count", both), r.at("segment_depth", both)
+        at_once, length = r.at("part_segments", both), r.at("part_depth", both)
+        lengthy = b.add(depth, b.sub(length, number(1)))
+        cuts = larger(b, b.sdiv(lengthy, length), number(1))
+        turns = b.sdiv(b.add(count, b.sub(at_once, number(1))), at_once)
+        turns = larger(b, turns, number(1))
+        panel_weights = place(b, weights, b.mul(r.at("rows_before", both), width))
+        segments = place(b, r.segments, r.at("segment_start", both))
         entry = b.mul(x.index, r.points)
-        arguments = [
-            where.sums,
-            where.scratch,
-            place(b, weights, b.mul(r.at("rows_before", both), width)),
-            place(b, where.places, entry),
-            place(b, where.rows, entry),
-            place(b, r.segments, r.at("segment_start", both)),
-            r.at("segment_count", both),
-            r.at("segment_depth", both),
-        ]
-        count = load(b, where.counts, x.index)
-        with b.if_else(wide) as (full, narrow):
-            with full:
-                _run_tiles(b, parts.tiles[shape.vectors], shape.rows, count, arguments)
-            with narrow:
-                _run_tiles(b, parts.tiles[1], shape.rows, count, arguments)
+        zero = r.zeros
+        nothing = b.bitcast(zero, where.sums.type)
+        bias = b.select(direct, place(b, where.bias, channel), nothing)
+        target = place(b, where.target, channel)
+        with counted(b, turns) as turn, counted(b, cuts) as cut:
+            begun = b.or_(turn.index, cut.index)
+            first = b.icmp_signed("==", begun, number(0))
+            ends = b.and_(
+                b.icmp_signed("==", b.add(turn.index, number(1)), turns),
+                b.icmp_signed("==", b.add(cut.index, number(1)), cuts),
+            )
+            final = b.and_(ends, direct)
+            segment, inside = b.mul(turn.index, at_once), b.mul(cut.index, length)
+            skipped = b.mul(b.add(b.mul(segment, depth), inside), width)
+            run = _Run(
+                sums=b.select(final, target, where.sums),
+                start=b.select(first, bias, where.sums),
+                data=place(b, where.scratch, inside),
+                weights=place(b, panel_weights, skipped),
+                places=place(b, b.select(final, where.targets, where.places), entry),
+                start_places=b.select(first, zero, place(b, where.places, entry)),
+                start_step=b.select(first, number(0), number(-1)),
+                rows=place(b, where.rows, entry),
+                segments=place(b, segments, segment),
+                count=smaller(b, b.sub(count, segment), at_once),
+                depth=smaller(b, b.sub(depth, inside), length),
+                points=load(b, where.counts, x.index),
+            )
+            with b.if_else(wide) as (full, narrow):
+                with full:
+                    _run_tiles(b, parts.tiles[shape.vectors], shape.rows, run)
+                with narrow:
+                    _run_tiles(b, parts.tiles[1], shape.rows, run)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What tiles take, for all points of a phase."""
+
+    sums: ir.Value
+    start: ir.Value
+    data: ir.Value
+    weights: ir.Value
+    places: ir.Value
+    start_places: ir.Value
+    start_step: ir.Value  # a mask: whether the table of starts goes on with the points
+    rows: ir.Value
+    segments: ir.Value
+    count: ir.Value
+    depth: ir.Value
+    points: ir.Value
 
 
 def _run_tiles(
-    b: ir.IRBuilder,
-    tiles: list[ir.Function],
-    sizes: tuple[int, ...],
-    count: ir.Value,
-    arguments: list[ir.Value],
+    b: ir.IRBuilder, tiles: list[ir.Function], sizes: tuple[int, ...], run: _Run
 ) -> None:
     """Run the large tile as often as it fits, then the one that what is left fits into.
 
     Additions take four cycles, so a tile of one row is no quicker than one of four.
     """
-    sums, data, weights, places, rows, *segments = arguments
     large, small = (number(size) for size in sizes)
-    whole = b.sdiv(count, large)
-    rest = b.sub(count, b.mul(whole, large))
+    whole = b.sdiv(run.points, large)
+    rest = b.sub(run.points, b.mul(whole, large))
     whole = b.add(whole, b.zext(b.icmp_signed(">", rest, small), I64))
-    with counted(b, whole) as run:
-        here = b.mul(run.index, large)
-        tables = [place(b, places, here), place(b, rows, here)]
-        b.call(tiles[0], [sums, data, weights, *tables, *segments])
+
+    def call(tile: ir.Function, here: ir.Value) -> None:
+        tables = [
+            place(b, run.places, here),
+            place(b, run.start_places, b.and_(here, run.start_step)),
+            place(b, run.rows, here),
+        ]
+        sums = [run.sums, run.start, run.data, run.weights]
+        b.call(tile, [*sums, *tables, run.segments, run.count, run.depth])
+
+    with counted(b, whole) as turn:
+        call(tiles[0], b.mul(turn.index, large))
     done = b.mul(whole, large)
-    with b.if_then(b.icmp_signed("<", done, count)):
-        tables = [place(b, places, done), place(b, rows, done)]
-        b.call(tiles[1], [sums, data, weights, *tables, *segments])
+    with b.if_then(b.icmp_signed("<", done, run.points)):
+        call(tiles[1], done)
 
 
 def _store_panel(  # noqa: PLR0913 - which panel of what

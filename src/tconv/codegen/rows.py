@@ -28,7 +28,7 @@ def emit_pack_row(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
 
     Writes ``before`` points of zeros, ``count`` points of ``depth`` channels read with the
     given steps, then ``after`` points of zeros, channels side by side and points ``pitch``
-    apart, zeros between them.
+    apart.
     """
     scalar = FLOATS[dtype]
     pointer = scalar.as_pointer()
@@ -37,11 +37,15 @@ def emit_pack_row(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
     target.add_attribute("noalias")
     source.add_attribute("noalias")
     vector = ir.VectorType(scalar, lanes)
-    zero_fill(b, target, b.mul(before, pitch), dtype)
     begin = place(b, target, b.mul(before, pitch))
-    zero_fill(b, place(b, begin, b.mul(count, pitch)), b.mul(after, pitch), dtype)
+    end = place(b, begin, b.mul(count, pitch))
     tight = b.icmp_signed("==", depth, pitch)
-    zero_fill(b, begin, b.select(tight, number(0), b.mul(count, pitch)), dtype)
+    for first, points in ((target, before), (end, after)):
+        with b.if_else(tight) as (whole, pointwise):
+            with whole:
+                zero_fill(b, first, b.mul(points, pitch), dtype)
+            with pointwise, counted(b, points) as point:
+                zero_fill(b, place(b, first, b.mul(point.index, pitch)), depth, dtype)
     with b.if_else(b.icmp_signed("==", c_step, number(1))) as (side_by_side, apart):
         with side_by_side:
             dense = b.and_(tight, b.icmp_signed("==", x_step, depth))

@@ -111,9 +111,7 @@ def emit_pack_panels(module: ir.Module, dtype: str, lanes: int, columns: int) ->
     ``side`` tells that reads run on by one.  Channels past the last are left alone.
     """
     b, arguments, made = _begin(module, f"pack_side_panels_{dtype}", dtype)
-    target, source, reads, places, head, body, tail, channels, pitch, x_step, c_step, side = (
-        arguments
-    )
+    target, source, reads, places, head, body, tail, channels, pitch, x_step, c_step, _ = arguments
     vector = ir.VectorType(FLOATS[dtype], lanes)
     after = b.add(head, body)
     end = b.add(after, tail)

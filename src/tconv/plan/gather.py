@@ -24,8 +24,8 @@ SCALARS = (
     "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
     "block", "begin", "end", "blocks", "phases", "span",
     "outer_phases", "group_weights", "points", "sums_pitch", "most_phases",
-    "nowhere", "spare",
-    "scratch_sums", "scratch_rows", "scratch_places", "scratch_counts",
+    "spare",
+    "scratch_sums", "scratch_rows", "scratch_places", "scratch_targets", "scratch_counts",
 )  # fmt: skip
 """The numbers of a gather's record, in order."""
 
@@ -40,11 +40,14 @@ ARRAYS = (
     "phase_weights", "panel_weights",
     # one for each phase of all axes together
     "rows_before", "segment_start", "segment_count", "segment_depth",
+    "part_segments", "part_depth",  # how much of them is summed at a time
     "segments",
+    "zeros",  # a vector of them, or a table
 )  # fmt: skip
 """The arrays of a gather's record; a number tells where in the record each begins."""
 
-FEW_POINTS = 36  # several tiles high
+FEW_POINTS = 192  # many tiles high
+ZEROS = 32  # entries: as long as the longest vector, and as a tile has rows
 SPARE_ROWS = 8  # entries for the rows of a last tile that there are no points for
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
@@ -196,15 +199,16 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         "group_weights": group_weights,
         "points": points,
         "sums_pitch": sums_pitch,
-        "nowhere": math.prod(block[:-1]) * sums_pitch * columns,
         "spare": SPARE_ROWS,
-        "scratch_sums": scratch.take((math.prod(block[:-1]) * sums_pitch + 1) * columns),
+        "scratch_sums": scratch.take(math.prod(block[:-1]) * sums_pitch * columns),
         "scratch_rows": scratch.take_table(points * len(last.ranges)),
         "scratch_places": scratch.take_table(points * len(last.ranges)),
+        "scratch_targets": scratch.take_table(points * len(last.ranges)),
         "scratch_counts": scratch.take_table(len(last.ranges)),
     }
     assert region == 0  # noqa: S101 - kernels find the region where scratch begins
     arrays |= outer_tables(axes, block, blocks, pitches)
+    arrays |= _part_tables(arrays, columns * item, machine)
     return Gather(
         lanes=lanes,
         vectors=vectors,
@@ -222,8 +226,8 @@ def choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine
     """Return how many points of each axis one work item takes.
 
     What they read (``point`` bytes each) should stay in less than half of the second-level cache,
-    and the ``sums`` bytes of one panel in a quarter of it.  But a block of fewer points than
-    two tiles have rows reads every weight for next to nothing: then the last cache must do.
+    and the ``sums`` bytes of one panel in a quarter of it.  But a block of few points reads every
+    weight for next to nothing: then the last cache must do.
     """
     sizes = [axis.end - axis.begin for axis in axes]
     block = list(sizes)
@@ -232,7 +236,7 @@ def choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine
         extents = [a.step_in * (b - 1) + a.span for a, b in zip(axes, block, strict=True)]
         points = math.prod(block)
         read, kept = point * math.prod(extents), sums * axes[-1].step_out * points
-        most = machine.l2 * 9 // 20 if points > FEW_POINTS else machine.l3 // 8
+        most = machine.l2 * 9 // 20 if points > FEW_POINTS else machine.l3 // 16
         return read > most or kept > machine.l2 // 4
 
     while max(block) > 1 and too_large():
@@ -347,6 +351,26 @@ def _phase_tables(
             runs[place] = WeightRun(run.start, rows * columns, run.first_row, run.taps)
         start += rows * columns * panels
     return arrays, [run for run in runs if run.taps], start
+
+
+def _part_tables(
+    arrays: Mapping[str, list[int]], row: int, machine: Machine
+) -> dict[str, list[int]]:
+    """Return how many segments, and how much of one, is summed at a time.
+
+    A panel (``row`` bytes for each element of the depth) that stays in the second cache beside
+    the data is read for every tile; of a larger one what fits the first cache is read at a time.
+    """
+    most = machine.l1 // row
+    segments, depths = [], []
+    for count, depth in zip(arrays["segment_count"], arrays["segment_depth"], strict=True):
+        at_once, length = count, depth
+        if count * depth * row > machine.l2 // 5:
+            at_once, cuts = max(1, most // depth), -(-depth // most)
+            length = -(-depth // (4 * cuts)) * 4
+        segments.append(max(1, at_once))
+        depths.append(max(1, length))
+    return {"part_segments": segments, "part_depth": depths, "zeros": [0] * ZEROS}
 
 
 def axis_numbers(axes: list[AxisPhases], block: list[int], blocks: list[int]) -> dict[str, int]:
