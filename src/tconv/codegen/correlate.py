@@ -14,6 +14,7 @@ from tconv.codegen.build import (
     FLOATS,
     I32,
     I64,
+    STORED,
     counted,
     function,
     load,
@@ -60,9 +61,10 @@ def emit_correlate(module: ir.Module, shape: KernelShape) -> ir.Function:
     r = Record(b, record, FIELDS, ARRAYS)
     chunk = _find(b, r, shape, scratch, item)
     zero_fill(b, chunk.sums, b.mul(chunk.tap_size, r.taps), shape.dtype)
-    fine = place(b, r.pointer_to("source", pointer), b.mul(chunk.group, r.source_g))
+    stored = STORED[shape.dtype].as_pointer()
+    fine = place(b, r.pointer_to("source", stored), b.mul(chunk.group, r.source_g))
     offset = b.add(b.mul(chunk.group, r.coarse_g), b.mul(chunk.first, r.coarse_c))
-    coarse = place(b, r.pointer_to("coarse", pointer), offset)
+    coarse = place(b, r.pointer_to("coarse", stored), offset)
     with counted(b, r.all_blocks) as turn:
         block, _ = emit_block(b, r, turn.index, begins=False)
         with counted(b, r.panels) as panel:
@@ -188,7 +190,7 @@ def _store_sums(
     pointer = FLOATS[shape.dtype].as_pointer()
     tile_rows = number(shape.rows[0])
     offset = b.add(b.mul(chunk.group, r.target_g), b.mul(chunk.first, r.target_c))
-    target = place(b, r.pointer_to("target", pointer), offset)
+    target = place(b, r.pointer_to("target", STORED[shape.dtype].as_pointer()), offset)
     none = r.pointer_to("bias", pointer)
     runs = b.sdiv(r.taps, r.tap_run)
     with counted(b, runs) as run, counted(b, chunk.rows) as row, counted(b, r.panels) as panel:

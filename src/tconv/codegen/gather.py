@@ -20,6 +20,7 @@ from tconv.codegen.block import (
 from tconv.codegen.build import (
     FLOATS,
     I64,
+    STORED,
     counted,
     function,
     larger,
@@ -78,7 +79,8 @@ def emit_gather(module: ir.Module, shape: KernelShape) -> ir.Function:
     r = Record(b, record, FIELDS, ARRAYS)
     chunk, rest = b.srem(item, r.chunks), b.sdiv(item, r.chunks)
     block, group = emit_block(b, r, rest, begins=True)
-    source = place(b, r.pointer_to("source", pointer), b.mul(group, r.source_g))
+    stored = STORED[shape.dtype].as_pointer()
+    source = place(b, r.pointer_to("source", stored), b.mul(group, r.source_g))
     emit_pack_region(b, r, parts.pack_row, block, scratch, source)
     where = _find(b, r, shape, scratch, group)
     first = b.mul(chunk, r.panels_a_chunk)
@@ -102,7 +104,7 @@ def _find(
     scratch: ir.Value,
     group: ir.Value,
 ) -> _Place:
-    pointer = FLOATS[shape.dtype].as_pointer()
+    pointer, stored = FLOATS[shape.dtype].as_pointer(), STORED[shape.dtype].as_pointer()
     rows, places, counts = (
         b.bitcast(place(b, scratch, getattr(r, f"scratch_{name}")), I64.as_pointer())
         for name in ("rows", "places", "counts")
@@ -114,7 +116,7 @@ def _find(
         rows=rows,
         places=places,
         counts=counts,
-        target=place(b, r.pointer_to("target", pointer), b.mul(group, r.target_g)),
+        target=place(b, r.pointer_to("target", stored), b.mul(group, r.target_g)),
         weights=place(b, r.pointer_to("weights", pointer), b.mul(group, r.group_weights)),
         bias=place(b, r.pointer_to("bias", pointer), b.mul(group, padded)),
     )

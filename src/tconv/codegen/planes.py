@@ -16,6 +16,7 @@ from tconv.codegen.block import (
 from tconv.codegen.build import (
     FLOATS,
     I64,
+    STORED,
     counted,
     fma,
     function,
@@ -31,6 +32,7 @@ from tconv.codegen.build import (
 )
 from tconv.codegen.gather import settle_phase, target_line
 from tconv.codegen.rows import copy, zero_fill
+from tconv.codegen.stored import rounded, widened
 from tconv.plan.planes import ARRAYS, FIELDS
 
 
@@ -83,33 +85,30 @@ def emit_pack_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
 
     ``target[c * pitch + before + j] = source[c * c_step + j * x_step]``, zeros around.
     """
-    scalar = FLOATS[shape.dtype]
-    pointer = scalar.as_pointer()
-    made, b = function(module, f"pack_planes_{shape.dtype}", [pointer, pointer, *[I64] * 7])
+    dtype, lanes = shape.dtype, shape.lanes
+    pointers = [FLOATS[dtype].as_pointer(), STORED[dtype].as_pointer()]
+    made, b = function(module, f"pack_planes_{dtype}", [*pointers, *[I64] * 7])
     target, source, channels, pitch, before, count, after, c_step, x_step = made.args
     target.add_attribute("noalias")
     source.add_attribute("noalias")
-    lanes = shape.lanes
-    vector = ir.VectorType(scalar, lanes)
     with counted(b, channels) as c:
         row = place(b, target, b.mul(c.index, pitch))
-        zero_fill(b, row, before, shape.dtype)
-        zero_fill(b, place(b, row, b.add(before, count)), after, shape.dtype)
+        zero_fill(b, row, before, dtype)
+        zero_fill(b, place(b, row, b.add(before, count)), after, dtype)
     inner = place(b, target, before)
     with b.if_else(b.icmp_signed("==", x_step, number(1))) as (rows_lie, others):
         with rows_lie, counted(b, channels) as c:
             row = place(b, inner, b.mul(c.index, pitch))
-            copy(b, row, place(b, source, b.mul(c.index, c_step)), count, shape.dtype)
+            copy(b, row, place(b, source, b.mul(c.index, c_step)), count, dtype, lanes)
         with others:
             side_by_side = b.icmp_signed("==", c_step, number(1))
             squares = b.select(side_by_side, number(-lanes), number(0))
             whole_c, whole_x = b.and_(channels, squares), b.and_(count, squares)
             with counted(b, whole_c, step=lanes) as c, counted(b, whole_x, step=lanes) as x:
+                reads = [b.mul(b.add(x.index, number(i)), x_step) for i in range(lanes)]
                 points = [
-                    load(b, place(b, source, b.mul(b.add(x.index, number(i)), x_step)), c.index,
-                         vector)
-                    for i in range(lanes)
-                ]  # fmt: skip
+                    widened(b, place(b, source, read), c.index, dtype, lanes) for read in reads
+                ]
                 for i, row in enumerate(transpose(b, points)):
                     line = place(b, inner, b.mul(b.add(c.index, number(i)), pitch))
                     store(b, row, line, x.index)
@@ -118,7 +117,8 @@ def emit_pack_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
                 row = place(b, inner, b.mul(c.index, pitch))
                 plane = place(b, source, b.mul(c.index, c_step))
                 with counted(b, count, first=done) as x:
-                    store(b, load(b, plane, b.mul(x.index, x_step)), row, x.index)
+                    value = widened(b, plane, b.mul(x.index, x_step), dtype)
+                    store(b, value, row, x.index)
     b.ret_void()
     return made
 
@@ -128,9 +128,9 @@ def emit_store_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
 
     ``target[c * c_step + j * x_step] = sums[c * pitch + j] + bias[c]``
     """
-    scalar = FLOATS[shape.dtype]
-    pointer = scalar.as_pointer()
-    made, b = function(module, f"store_planes_{shape.dtype}", [*[pointer] * 3, *[I64] * 5])
+    dtype, scalar = shape.dtype, FLOATS[shape.dtype]
+    pointers = [STORED[dtype].as_pointer(), *[scalar.as_pointer()] * 2]
+    made, b = function(module, f"store_planes_{dtype}", [*pointers, *[I64] * 5])
     target, sums, bias, channels, pitch, count, c_step, x_step = made.args
     for argument in made.args[:3]:
         argument.add_attribute("noalias")
@@ -149,7 +149,7 @@ def emit_store_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
             ]
             for i, point in enumerate(transpose(b, rows)):
                 line = place(b, target, b.mul(b.add(x.index, number(i)), x_step))
-                store(b, b.fadd(point, added), line, c.index)
+                store(b, rounded(b, b.fadd(point, added), dtype), line, c.index)
     vectors_x = b.select(lines, b.and_(count, number(-lanes)), number(0))
     with counted(b, channels) as c:
         row = place(b, sums, b.mul(c.index, pitch))
@@ -157,10 +157,11 @@ def emit_store_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
         value = load(b, bias, c.index)
         added = splat(b, value, lanes)
         with counted(b, vectors_x, step=lanes) as x:
-            store(b, b.fadd(load(b, row, x.index, vector), added), plane, x.index)
+            total = b.fadd(load(b, row, x.index, vector), added)
+            store(b, rounded(b, total, dtype), plane, x.index)
         done = b.select(b.icmp_signed("<", c.index, whole_c), square_x, vectors_x)
         with counted(b, count, first=done) as x:
-            total = b.fadd(load(b, row, x.index), value)
+            total = rounded(b, b.fadd(load(b, row, x.index), value), dtype)
             store(b, total, plane, b.mul(x.index, x_step))
     b.ret_void()
     return made
@@ -189,7 +190,7 @@ class _Place:
 
 def emit_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
     """Emit ``planes(record, scratch, item)``, public; the first of the rows is the tile's."""
-    pointer = FLOATS[shape.dtype].as_pointer()
+    pointer, stored = FLOATS[shape.dtype].as_pointer(), STORED[shape.dtype].as_pointer()
     rows = shape.rows[0]
     parts = _Parts(
         [emit_plane_tile(module, shape, rows, vectors) for vectors in vector_runs(rows)],
@@ -210,11 +211,11 @@ def emit_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
         lines=b.bitcast(place(b, scratch, r.scratch_lines), I64.as_pointer()),
         first=first,
         groups=smaller(b, b.sub(r.groups, first), r.chunk),
-        target=place(b, r.pointer_to("target", pointer), written),
+        target=place(b, r.pointer_to("target", stored), written),
         weights=place(b, r.pointer_to("weights", pointer), b.mul(first, r.group_weights)),
         bias=place(b, r.pointer_to("bias", pointer), b.mul(first, r.columns)),
     )
-    _pack_region(b, r, parts.pack, block, where, place(b, r.pointer_to("source", pointer), read))
+    _pack_region(b, r, parts.pack, block, where, place(b, r.pointer_to("source", stored), read))
     with counted(b, r.outer_phases) as phase:
         lines = settle_phase(b, r, block, phase.index)
         _fill_lines(b, r, block, where, lines)

@@ -6,6 +6,7 @@ from tconv.codegen.block import KernelShape, Record
 from tconv.codegen.build import (
     FLOATS,
     I64,
+    STORED,
     counted,
     function,
     load,
@@ -14,6 +15,7 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
+from tconv.codegen.stored import widened
 from tconv.plan.weights import ARRAYS, FIELDS
 
 
@@ -41,7 +43,8 @@ def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
     begin = b.add(b.mul(group, r.group_weights), b.add(r.at("starts", run), behind))
     target = place(b, r.pointer_to("target", pointer), begin)
     origin = b.add(b.mul(group, r.group_step), b.mul(channel, r.column_step))
-    source = place(b, r.pointer_to("source", pointer), origin)
+    stored = STORED[shape.dtype].as_pointer()
+    source = place(b, r.pointer_to("source", stored), origin)
     taps = place(b, r.tap_offsets, r.at("tap_starts", run))
     zero = ir.Constant(scalar, 0.0)
     with counted(b, r.depth, [zero]) as k:
@@ -50,7 +53,7 @@ def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
             read = place(b, line, load(b, taps, tap.index))
             row = place(b, target, b.mul(b.add(b.mul(tap.index, r.depth), k.index), width))
             with counted(b, filled, tap.carried) as column:
-                value = load(b, read, b.mul(column.index, r.column_step))
+                value = widened(b, read, b.mul(column.index, r.column_step), shape.dtype)
                 store(b, value, row, column.index)
                 # Zero times a finite number is zero, times any other NaN.
                 column.carried = [b.fadd(column.carried[0], b.fmul(value, zero))]
