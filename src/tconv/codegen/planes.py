@@ -31,8 +31,8 @@ from tconv.codegen.build import (
     zeros,
 )
 from tconv.codegen.gather import settle_phase, target_line
-from tconv.codegen.rows import copy, zero_fill
-from tconv.codegen.stored import rounded, widened
+from tconv.codegen.rows import pack_run, zero_fill
+from tconv.codegen.stored import covered, if_enough, rounded, store_each, widen_each, widened
 from tconv.plan.planes import ARRAYS, FIELDS
 
 
@@ -99,26 +99,27 @@ def emit_pack_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
     with b.if_else(b.icmp_signed("==", x_step, number(1))) as (rows_lie, others):
         with rows_lie, counted(b, channels) as c:
             row = place(b, inner, b.mul(c.index, pitch))
-            copy(b, row, place(b, source, b.mul(c.index, c_step)), count, dtype, lanes)
+            pack_run(b, row, place(b, source, b.mul(c.index, c_step)), count, dtype, lanes)
         with others:
             side_by_side = b.icmp_signed("==", c_step, number(1))
-            squares = b.select(side_by_side, number(-lanes), number(0))
-            whole_c, whole_x = b.and_(channels, squares), b.and_(count, squares)
-            with counted(b, whole_c, step=lanes) as c, counted(b, whole_x, step=lanes) as x:
-                reads = [b.mul(b.add(x.index, number(i)), x_step) for i in range(lanes)]
-                points = [
-                    widened(b, place(b, source, read), c.index, dtype, lanes) for read in reads
-                ]
+            square = b.and_(side_by_side, b.icmp_signed(">=", count, number(lanes)))
+            square_c = b.select(square, if_enough(b, channels, lanes), number(0))
+            with covered(b, square_c, lanes) as c, covered(b, count, lanes) as x:
+                reads = [b.mul(b.add(x, number(i)), x_step) for i in range(lanes)]
+                points = [widened(b, place(b, source, read), c, dtype, lanes) for read in reads]
                 for i, row in enumerate(transpose(b, points)):
-                    line = place(b, inner, b.mul(b.add(c.index, number(i)), pitch))
-                    store(b, row, line, x.index)
-            with counted(b, channels) as c:
-                done = b.select(b.icmp_signed("<", c.index, whole_c), whole_x, number(0))
-                row = place(b, inner, b.mul(c.index, pitch))
-                plane = place(b, source, b.mul(c.index, c_step))
-                with counted(b, count, first=done) as x:
-                    value = widened(b, plane, b.mul(x.index, x_step), dtype)
-                    store(b, value, row, x.index)
+                    store(b, row, place(b, inner, b.mul(b.add(c, number(i)), pitch)), x)
+            vectors = if_enough(b, count, lanes)
+            with counted(b, channels, first=square_c) as channel:
+                row = place(b, inner, b.mul(channel.index, pitch))
+                plane = place(b, source, b.mul(channel.index, c_step))
+                with covered(b, vectors, lanes) as x:
+                    reads = [b.mul(b.add(x, number(i)), x_step) for i in range(lanes)]
+                    places = [place(b, plane, read) for read in reads]
+                    widen_each(b, places, place(b, row, x), dtype)
+                with counted(b, count, first=vectors) as point:
+                    value = widened(b, plane, b.mul(point.index, x_step), dtype)
+                    store(b, value, row, point.index)
     b.ret_void()
     return made
 
@@ -138,31 +139,35 @@ def emit_store_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
     vector = ir.VectorType(scalar, lanes)
     lines = b.icmp_signed("==", x_step, number(1))
     side_by_side = b.and_(b.icmp_signed("==", c_step, number(1)), b.not_(lines))
-    squares = b.select(side_by_side, number(-lanes), number(0))
-    whole_c, square_x = b.and_(channels, squares), b.and_(count, squares)
-    with counted(b, whole_c, step=lanes) as c:
-        added = load(b, bias, c.index, vector)
-        with counted(b, square_x, step=lanes) as x:
+    square = b.and_(side_by_side, b.icmp_signed(">=", count, number(lanes)))
+    square_c = b.select(square, if_enough(b, channels, lanes), number(0))
+    with covered(b, square_c, lanes) as c:
+        added = load(b, bias, c, vector)
+        with covered(b, count, lanes) as x:
             rows = [
-                load(b, place(b, sums, b.mul(b.add(c.index, number(i)), pitch)), x.index, vector)
+                load(b, place(b, sums, b.mul(b.add(c, number(i)), pitch)), x, vector)
                 for i in range(lanes)
             ]
             for i, point in enumerate(transpose(b, rows)):
-                line = place(b, target, b.mul(b.add(x.index, number(i)), x_step))
-                store(b, rounded(b, b.fadd(point, added), dtype), line, c.index)
-    vectors_x = b.select(lines, b.and_(count, number(-lanes)), number(0))
-    with counted(b, channels) as c:
-        row = place(b, sums, b.mul(c.index, pitch))
-        plane = place(b, target, b.mul(c.index, c_step))
-        value = load(b, bias, c.index)
+                line = place(b, target, b.mul(b.add(x, number(i)), x_step))
+                store(b, rounded(b, b.fadd(point, added), dtype), line, c)
+    vectors = if_enough(b, count, lanes)
+    with counted(b, channels, first=square_c) as channel:
+        row = place(b, sums, b.mul(channel.index, pitch))
+        plane = place(b, target, b.mul(channel.index, c_step))
+        value = load(b, bias, channel.index)
         added = splat(b, value, lanes)
-        with counted(b, vectors_x, step=lanes) as x:
-            total = b.fadd(load(b, row, x.index, vector), added)
-            store(b, rounded(b, total, dtype), plane, x.index)
-        done = b.select(b.icmp_signed("<", c.index, whole_c), square_x, vectors_x)
-        with counted(b, count, first=done) as x:
-            total = rounded(b, b.fadd(load(b, row, x.index), value), dtype)
-            store(b, total, plane, b.mul(x.index, x_step))
+        with covered(b, vectors, lanes) as x:
+            kept = rounded(b, b.fadd(load(b, row, x, vector), added), dtype)
+            with b.if_else(lines) as (whole, apart):
+                with whole:
+                    store(b, kept, plane, x)
+                with apart:
+                    places = [b.mul(b.add(x, number(i)), x_step) for i in range(lanes)]
+                    store_each(b, kept, plane, places)
+        with counted(b, count, first=vectors) as single:
+            total = rounded(b, b.fadd(load(b, row, single.index), value), dtype)
+            store(b, total, plane, b.mul(single.index, x_step))
     b.ret_void()
     return made
 

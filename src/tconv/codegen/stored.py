@@ -4,7 +4,8 @@ float16 is converted by the CPU; bfloat16 is the upper half of a float32, so who
 arithmetic does it.  float32 and float64 are stored as they are computed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from llvmlite import ir
 
@@ -16,6 +17,7 @@ from tconv.codegen.build import (
     counted,
     load,
     number,
+    smaller,
     store,
 )
 
@@ -75,6 +77,41 @@ def narrow(b: ir.IRBuilder, vector: ir.Value, dtype: str) -> ir.Value:
     return b.trunc(b.select(b.fcmp_unordered("uno", vector, vector), kept, near), short)
 
 
+def widen_each(b: ir.IRBuilder, places: Sequence[ir.Value], target: ir.Value, dtype: str) -> None:
+    """Widen one element from each place; write them side by side."""
+    if STORED[dtype] == FLOATS[dtype]:
+        for i, each in enumerate(places):
+            store(b, load(b, each), target, i)
+        return
+    found: ir.Value = ir.Constant(ir.VectorType(STORED[dtype], len(places)), ir.Undefined)
+    for i, each in enumerate(places):
+        found = b.insert_element(found, load(b, each), ir.Constant(I32, i))
+    store(b, widen(b, found, dtype), target)
+
+
+def store_each(
+    b: ir.IRBuilder, vector: ir.Value, pointer: ir.Value, places: Sequence[ir.Value]
+) -> None:
+    """Store each lane at a place of its own."""
+    for i, each in enumerate(places):
+        store(b, b.extract_element(vector, ir.Constant(I32, i)), pointer, each)
+
+
+@contextmanager
+def covered(b: ir.IRBuilder, count: ir.Value, lanes: int) -> Iterator[ir.Value]:
+    """Emit a loop over vectors that cover ``range(count)``; the last may do some of it again.
+
+    The count is 0, or there are as many as a vector has lanes.
+    """
+    with counted(b, count, step=lanes) as k:
+        yield smaller(b, k.index, b.sub(count, number(lanes)))
+
+
+def if_enough(b: ir.IRBuilder, count: ir.Value, lanes: int) -> ir.Value:
+    """Return the count if it fills a vector, else 0."""
+    return b.select(b.icmp_signed(">=", count, number(lanes)), count, number(0))
+
+
 def widen_run(  # noqa: PLR0913 - where from, where to, and by what
     b: ir.IRBuilder,
     target: ir.Value,
@@ -84,16 +121,11 @@ def widen_run(  # noqa: PLR0913 - where from, where to, and by what
     lanes: int,
 ) -> None:
     """Widen elements that lie side by side; the last vector may do some of them again."""
-    with counted(b, b.and_(count, number(-lanes)), step=lanes) as k:
-        store(b, widened(b, source, k.index, dtype, lanes), target, k.index)
-    with b.if_then(b.icmp_signed("!=", b.and_(count, number(lanes - 1)), number(0))):
-        many = b.icmp_signed(">", count, number(lanes))
-        with b.if_else(many) as (again, few):
-            with again:
-                last = b.sub(count, number(lanes))
-                store(b, widened(b, source, last, dtype, lanes), target, last)
-            with few, counted(b, count) as k:
-                store(b, widened(b, source, k.index, dtype), target, k.index)
+    vectors = if_enough(b, count, lanes)
+    with covered(b, vectors, lanes) as k:
+        store(b, widened(b, source, k, dtype, lanes), target, k)
+    with counted(b, count, first=vectors) as single:
+        store(b, widened(b, source, single.index, dtype), target, single.index)
 
 
 def _alone(b: ir.IRBuilder, value: ir.Value, convert: Callable[[ir.Value], ir.Value]) -> ir.Value:
