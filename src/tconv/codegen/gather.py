@@ -117,7 +117,7 @@ def _find(
         places=places,
         counts=counts,
         target=place(b, r.pointer_to("target", stored), b.mul(group, r.target_g)),
-        weights=place(b, r.pointer_to("weights", pointer), b.mul(group, r.group_weights)),
+        weights=place(b, r.pointer_to("weights", stored), b.mul(group, r.group_weights)),
         bias=place(b, r.pointer_to("bias", pointer), b.mul(group, padded)),
     )
 

@@ -9,6 +9,7 @@ from llvmlite import ir
 from tconv.codegen.build import (
     FLOATS,
     I64,
+    STORED,
     Turn,
     counted,
     fma,
@@ -20,6 +21,7 @@ from tconv.codegen.build import (
     store,
     zeros,
 )
+from tconv.codegen.stored import widened
 
 UNROLL = 4
 
@@ -72,10 +74,8 @@ def emit_tile(module: ir.Module, tile: Tile) -> ir.Function:
     """
     scalar = FLOATS[tile.dtype]
     vector = ir.VectorType(scalar, tile.lanes)
-    pointer, table = scalar.as_pointer(), I64.as_pointer()
-    made, b = function(
-        module, tile.name, [pointer, pointer, pointer, table, table, table, I64, I64]
-    )
+    pointer, stored, table = scalar.as_pointer(), STORED[tile.dtype].as_pointer(), I64.as_pointer()
+    made, b = function(module, tile.name, [pointer, pointer, stored, table, table, table, I64, I64])
     sums, data, weights, places, rows, segments, count, depth = made.args
     for argument in made.args[:6]:
         argument.add_attribute("noalias")
@@ -116,7 +116,11 @@ def _multiply(  # noqa: PLR0913 - what one step of the innermost loop reads
     line, *totals = turn.carried
     vector = totals[0].type
     start = (step if of_line is None else of_line) * tile.columns
-    weights = [load(b, line, start + v * tile.lanes, vector) for v in range(tile.vectors)]
+    starts = [start + v * tile.lanes for v in range(tile.vectors)]
+    if line.type.pointee == vector.element:
+        weights = [load(b, line, here, vector) for here in starts]
+    else:
+        weights = [widened(b, line, here, tile.dtype, tile.lanes) for here in starts]
     for r, point in enumerate(points):
         datum = load(b, place(b, point, turn.index), step)
         row = splat(b, datum, tile.lanes)

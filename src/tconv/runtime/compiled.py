@@ -139,7 +139,7 @@ class GatherRunner(_Runner):
     def pack(self, weights: Array) -> PackedWeights:
         """Return the weights as panels, zeros past the last channel."""
         weights = addressable(weights)
-        panels = np.empty(self.packed_size, self.sums)
+        panels = np.empty(self.packed_size, self.dtype)
         launch = self.packings.get(weights.strides)
         if launch is None:
             problem, recipe, item = self.problem, self.recipe, self.dtype.itemsize
