@@ -17,8 +17,9 @@ from tconv.codegen.tile import (
     tile_meaning,
 )
 from tconv.jit import host_machine
+from tconv.problem import accumulator
 
-DTYPES = ("float32", "float64")
+DTYPES = ("float32", "float64", "float16", "bfloat16")
 ROWS, VECTORS = (1, 2, 4, 6), (1, 2)
 DEPTHS = (0, 1, UNROLL - 1, UNROLL, UNROLL + 1, 2 * UNROLL, 2 * UNROLL + 1)
 SEGMENTS = (0, 1, 3)
@@ -45,6 +46,11 @@ def code() -> tuple[Code, dict[Tile, str], dict[Tile, str]]:
     return made, gathers, correlates
 
 
+def sums_type(tile: Tile) -> str:
+    """Return what data and sums are kept in; weights are as they are stored."""
+    return accumulator(tile.dtype).name
+
+
 def whole_numbers(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
     """Return small whole numbers."""
     return strategies.whole_numbers(shape, dtype, seed)
@@ -63,12 +69,12 @@ def test_a_tile_equals_its_meaning(tile: Tile, depth: int) -> None:
     for segments in SEGMENTS:
         if segments * depth == 0:
             continue  # see below
-        data = whole_numbers((200,), tile.dtype, depth)
+        data = whole_numbers((200,), sums_type(tile), depth)
         weights = whole_numbers((segments, depth, tile.columns), tile.dtype, segments)
         rows, starts = offsets(tile.rows, 90, 1), offsets(segments, 90, 2)
         order = np.random.default_rng(3).permutation(tile.rows)
         places = GUARD + order * (tile.columns + 3)
-        expected = np.full(2 * GUARD + tile.rows * (tile.columns + 3), 99, tile.dtype)
+        expected = np.full(2 * GUARD + tile.rows * (tile.columns + 3), 99, sums_type(tile))
         computed = expected.copy()
         tile_meaning(expected, data, weights, places, rows, starts, depth)
         made.call(names[tile], computed, data, weights, places, rows, starts, segments, depth)
@@ -80,10 +86,10 @@ def test_a_tile_equals_its_meaning(tile: Tile, depth: int) -> None:
 @pytest.mark.parametrize(("segments", "depth"), [(0, 0), (0, 5), (3, 0)])
 def test_a_tile_of_nothing_is_zero(tile: Tile, segments: int, depth: int) -> None:
     """An output that no tap meets is written all the same."""
-    nothing = np.zeros(8, tile.dtype)
+    nothing = np.zeros(8, sums_type(tile))
     table = np.zeros(max(tile.rows, segments), np.int64)
     places = np.arange(tile.rows) * tile.columns
-    sums = np.full(tile.rows * tile.columns + GUARD, 99, tile.dtype)
+    sums = np.full(tile.rows * tile.columns + GUARD, 99, sums_type(tile))
     made, names, _ = code()
     made.call(names[tile], sums, nothing, nothing, places, table, table, segments, depth)
 
@@ -107,11 +113,11 @@ def test_a_correlate_tile_equals_its_meaning(tile: Tile, depth: int) -> None:
     """It adds to what is there, and the other side may step by any number of elements."""
     made, _, names = code()
     for segments, step in product(SEGMENTS, (1, 5, 40)):
-        data = whole_numbers((200,), tile.dtype, depth)
-        other = whole_numbers((200 + 40 * DEPTHS[-1],), tile.dtype, step)
+        data = whole_numbers((200,), sums_type(tile), depth)
+        other = whole_numbers((200 + 40 * DEPTHS[-1],), sums_type(tile), step)
         rows = offsets(tile.rows, 90, 1)
         starts, others = offsets(segments, 90, 2), offsets(segments, 90, 3)
-        expected = whole_numbers((tile.rows + 2, tile.columns), tile.dtype, segments)
+        expected = whole_numbers((tile.rows + 2, tile.columns), sums_type(tile), segments)
         computed = expected.copy()
         correlate_tile_meaning(expected[1:-1], data, other, rows, starts, others, depth, step)
         sums = computed[1:-1]

@@ -61,7 +61,7 @@ def tile_meaning(  # noqa: PLR0913 - the emitted function's own arguments
     """
     runs = data[segments[:, None, None] + rows[:, None] + np.arange(depth)]
     columns = weights.shape[-1]
-    panel = weights.reshape(len(segments), depth, columns)
+    panel = weights.reshape(len(segments), depth, columns).astype(sums.dtype)
     sums[places[:, None] + np.arange(columns)] = np.einsum("srk,skv->rv", runs, panel)
 
 
