@@ -16,6 +16,7 @@ from tconv.codegen.build import (
     FLOATS,
     I32,
     I64,
+    STORED,
     counted,
     function,
     load,
@@ -80,9 +81,11 @@ def emit_correlate(module: ir.Module, shape: KernelShape) -> ir.Function:
     with counted(b, last, first=first) as turn:
         block, _ = emit_block(b, r, turn.index, begins=False)
         row = b.select(swapped, number(0), part.rows[0])
-        _pack_side(b, r, "a", block, planes, (part.group, row), (scratch, 1))
+        _pack_side(b, r, ("a", shape.dtype), block, planes, (part.group, row), (scratch, 1))
         channel = b.mul(part.panels[0], number(shape.columns))
-        _pack_side(b, r, "b", block, panels, (part.group, channel), (side_b, shape.columns))
+        _pack_side(
+            b, r, ("b", shape.dtype), block, panels, (part.group, channel), (side_b, shape.columns)
+        )
         _multiply_block(b, r, shape, tiles, part, block, (scratch, side_b))
     with b.if_then(alone):
         _store_sums(b, r, store_row, shape, part)
@@ -140,7 +143,7 @@ def _find(b: ir.IRBuilder, r: Record, shape: KernelShape, index: ir.Value, sums:
 def _pack_side(  # noqa: PLR0913 - which side, where from, where to, and by what
     b: ir.IRBuilder,
     r: Record,
-    side: str,
+    kind: tuple[str, str],
     block: Block,
     pack: ir.Function,
     start: tuple[ir.Value, ir.Value],
@@ -150,14 +153,17 @@ def _pack_side(  # noqa: PLR0913 - which side, where from, where to, and by what
 
     ``target`` is where, and how many channels of a point lie side by side there.
     """
+    side, dtype = kind
 
     def field(name: str) -> ir.Value:
-        return getattr(r, f"{side}_{name}")
+        value: ir.Value = getattr(r, f"{side}_{name}")
+        return value
 
     group, channel = start
     scratch, columns = target
+    stored = STORED[dtype].as_pointer()
     offset = b.add(b.mul(group, field("g")), b.mul(channel, field("c")))
-    source = place(b, r.pointer_to(f"side_{side}", scratch.type), offset)
+    source = place(b, r.pointer_to(f"side_{side}", stored), offset)
     channels = smaller(b, b.sub(field("channels"), channel), field("most"))
     with counted(b, r.outer, [field("combinations")]) as axis:
         d = axis.index
@@ -350,7 +356,7 @@ def _store_sums(
     """Write the sums as weights, in whatever order those lie: taps are its points."""
     pointer = FLOATS[shape.dtype].as_pointer()
     offset = b.add(b.mul(part.group, r.target_g), b.mul(part.rows[0], r.target_row))
-    target = place(b, r.pointer_to("target", pointer), offset)
+    target = place(b, r.pointer_to("target", STORED[shape.dtype].as_pointer()), offset)
     none = r.pointer_to("bias", pointer)
     swapped = b.icmp_signed("!=", r.swapped, number(0))
     tap_run = smaller(b, r.tap_run, part.taps[1])

@@ -19,7 +19,9 @@ from tconv.codegen.block import (
 )
 from tconv.codegen.build import (
     FLOATS,
+    I1,
     I64,
+    STORED,
     counted,
     function,
     larger,
@@ -79,7 +81,8 @@ def emit_gather(module: ir.Module, shape: KernelShape) -> ir.Function:
     r = Record(b, record, FIELDS, ARRAYS)
     chunk, rest = b.srem(item, r.chunks), b.sdiv(item, r.chunks)
     block, group = emit_block(b, r, rest, begins=True)
-    source = place(b, r.pointer_to("source", pointer), b.mul(group, r.source_g))
+    stored = STORED[shape.dtype].as_pointer()
+    source = place(b, r.pointer_to("source", stored), b.mul(group, r.source_g))
     emit_pack_region(b, r, parts.pack_row, block, scratch, source)
     where = _find(b, r, shape, scratch, group)
     first = b.mul(chunk, r.panels_a_chunk)
@@ -105,7 +108,7 @@ def _find(
     scratch: ir.Value,
     group: ir.Value,
 ) -> _Place:
-    pointer = FLOATS[shape.dtype].as_pointer()
+    pointer, stored = FLOATS[shape.dtype].as_pointer(), STORED[shape.dtype].as_pointer()
     rows, places, targets, counts = (
         b.bitcast(place(b, scratch, getattr(r, f"scratch_{name}")), I64.as_pointer())
         for name in ("rows", "places", "targets", "counts")
@@ -118,8 +121,8 @@ def _find(
         places=places,
         targets=targets,
         counts=counts,
-        target=place(b, r.pointer_to("target", pointer), b.mul(group, r.target_g)),
-        weights=place(b, r.pointer_to("weights", pointer), b.mul(group, r.group_weights)),
+        target=place(b, r.pointer_to("target", stored), b.mul(group, r.target_g)),
+        weights=place(b, r.pointer_to("weights", stored), b.mul(group, r.group_weights)),
         bias=place(b, r.pointer_to("bias", pointer), b.mul(group, padded)),
     )
 
@@ -181,6 +184,8 @@ def _fill_tables(  # noqa: PLR0913 - the block, the tables and their sizes
 
 def _stores_direct(b: ir.IRBuilder, r: Record, shape: KernelShape, panel: ir.Value) -> ir.Value:
     """Tell whether tiles may write to the target: whole vectors of channels side by side."""
+    if STORED[shape.dtype] != FLOATS[shape.dtype]:
+        return ir.Constant(I1, 0)
     used = b.sub(r.columns, b.mul(panel, number(shape.columns)))
     full = b.or_(
         b.icmp_signed(">=", used, number(shape.columns)),
@@ -222,7 +227,9 @@ def _emit_panel(  # noqa: PLR0913 - which panel of what
         zero = r.zeros
         nothing = b.bitcast(zero, where.sums.type)
         bias = b.select(direct, place(b, where.bias, channel), nothing)
-        target = place(b, where.target, channel)
+        target = where.sums
+        if where.target.type == where.sums.type:
+            target = place(b, where.target, channel)
         with counted(b, turns) as turn, counted(b, cuts) as cut:
             begun = b.or_(turn.index, cut.index)
             first = b.icmp_signed("==", begun, number(0))

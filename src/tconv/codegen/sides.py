@@ -13,6 +13,7 @@ from llvmlite import ir
 from tconv.codegen.build import (
     FLOATS,
     I64,
+    STORED,
     counted,
     function,
     load,
@@ -22,6 +23,7 @@ from tconv.codegen.build import (
     transpose,
     zeros,
 )
+from tconv.codegen.stored import widen_run, widened
 
 Array = npt.NDArray[np.floating]
 Table = npt.NDArray[np.int64]
@@ -60,14 +62,13 @@ def emit_pack_planes(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
         arguments
     )
     scalar = FLOATS[dtype]
-    vector = ir.VectorType(scalar, lanes)
     after = b.add(head, body)
     end = b.add(after, tail)
     with counted(b, channels) as c:
         plane = place(b, target, b.mul(c.index, pitch))
         for first, last in ((number(0), head), (after, end)):
-            with counted(b, last, first=first) as i:
-                store(b, ir.Constant(scalar, 0.0), plane, load(b, places, i.index))
+            with counted(b, last, first=first) as point:
+                store(b, ir.Constant(scalar, 0.0), plane, load(b, places, point.index))
     neighbours = b.and_(_is(b, side, 1), _is(b, x_step, 1))
     squares = b.and_(_is(b, side, 1), _is(b, c_step, 1))
     squares = b.and_(squares, b.icmp_signed(">", body, number(0)))
@@ -77,11 +78,7 @@ def emit_pack_planes(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
         with copied, counted(b, channels) as c:
             plane = place(b, target, b.add(b.mul(c.index, pitch), begin))
             line = place(b, source, b.add(b.mul(c.index, c_step), origin))
-            whole = b.and_(body, number(-lanes))
-            with counted(b, whole, step=lanes) as x:
-                store(b, load(b, line, x.index, vector), plane, x.index)
-            with counted(b, body, first=whole) as x:
-                store(b, load(b, line, x.index), plane, x.index)
+            widen_run(b, plane, line, body, dtype, lanes)
         with others:
             mask = b.select(squares, number(-lanes), number(0))
             whole_x, whole_c = b.and_(body, mask), b.and_(channels, mask)
@@ -90,7 +87,7 @@ def emit_pack_planes(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
                 points = [place(b, line, b.mul(number(i), x_step)) for i in range(lanes)]
                 column = place(b, target, b.add(begin, x.index))
                 with counted(b, whole_c, step=lanes) as c:
-                    rows = [load(b, point, c.index, vector) for point in points]
+                    rows = [widened(b, point, c.index, dtype, lanes) for point in points]
                     for i, row in enumerate(transpose(b, rows)):
                         plane = b.mul(b.add(c.index, number(i)), pitch)
                         store(b, row, column, plane)
@@ -98,9 +95,9 @@ def emit_pack_planes(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
                 done = b.select(b.icmp_signed("<", c.index, whole_c), whole_x, number(0))
                 plane = place(b, target, b.mul(c.index, pitch))
                 line = place(b, source, b.mul(c.index, c_step))
-                with counted(b, after, first=b.add(head, done)) as i:
-                    value = load(b, line, b.mul(load(b, reads, i.index), x_step))
-                    store(b, value, plane, load(b, places, i.index))
+                with counted(b, after, first=b.add(head, done)) as point:
+                    value = widened(b, line, b.mul(load(b, reads, point.index), x_step), dtype)
+                    store(b, value, plane, load(b, places, point.index))
     b.ret_void()
     return made
 
@@ -130,26 +127,25 @@ def emit_pack_panels(module: ir.Module, dtype: str, lanes: int, columns: int) ->
             with counted(b, whole, [point], step=columns) as c:
                 line = place(b, read, c.index)
                 for v in range(0, columns, lanes):
-                    store(b, load(b, line, v, vector), c.carried[0], v)
+                    store(b, widened(b, line, v, dtype, lanes), c.carried[0], v)
                 c.carried = [place(b, c.carried[0], pitch)]
             (panel,) = c.carried
             vectors = b.and_(channels, number(-lanes))
             with counted(b, vectors, first=whole, step=lanes) as c:
-                store(b, load(b, read, c.index, vector), panel, b.sub(c.index, whole))
+                store(b, widened(b, read, c.index, dtype, lanes), panel, b.sub(c.index, whole))
             with counted(b, channels, first=vectors) as c:
-                store(b, load(b, read, c.index), panel, b.sub(c.index, whole))
+                store(b, widened(b, read, c.index, dtype), panel, b.sub(c.index, whole))
         with apart:
-            _transpose_panels(b, arguments, lanes, columns)
+            _transpose_panels(b, arguments, dtype, lanes, columns)
     b.ret_void()
     return made
 
 
 def _transpose_panels(
-    b: ir.IRBuilder, arguments: Sequence[ir.Value], lanes: int, columns: int
+    b: ir.IRBuilder, arguments: Sequence[ir.Value], dtype: str, lanes: int, columns: int
 ) -> None:
     """Transpose squares where points are neighbours in memory, single elements elsewhere."""
     target, source, reads, places, head, body, _, channels, pitch, x_step, c_step, side = arguments
-    vector = ir.VectorType(target.type.pointee, lanes)
     after = b.add(head, body)
     squares = b.and_(_is(b, side, 1), _is(b, x_step, 1))
     squares = b.and_(squares, b.icmp_signed(">", body, number(0)))
@@ -166,25 +162,25 @@ def _transpose_panels(
         planes = [place(b, line, b.mul(number(i), c_step)) for i in range(lanes)]
         into = column(c.index)
         with counted(b, whole_x, step=lanes) as x:
-            rows = [load(b, plane, x.index, vector) for plane in planes]
+            rows = [widened(b, plane, x.index, dtype, lanes) for plane in planes]
             first = b.add(head, x.index)
             for i, row in enumerate(transpose(b, rows)):
-                point = load(b, places, b.add(first, number(i)))
-                store(b, row, into, b.mul(point, size))
+                where = load(b, places, b.add(first, number(i)))
+                store(b, row, into, b.mul(where, size))
     with counted(b, channels) as c:
         done = b.select(b.icmp_signed("<", c.index, whole_c), whole_x, number(0))
         into = column(c.index)
         line = place(b, source, b.mul(c.index, c_step))
-        with counted(b, after, first=b.add(head, done)) as i:
-            value = load(b, line, b.mul(load(b, reads, i.index), x_step))
-            store(b, value, into, b.mul(load(b, places, i.index), size))
+        with counted(b, after, first=b.add(head, done)) as point:
+            value = widened(b, line, b.mul(load(b, reads, point.index), x_step), dtype)
+            store(b, value, into, b.mul(load(b, places, point.index), size))
 
 
 def _begin(
     module: ir.Module, name: str, dtype: str
 ) -> tuple[ir.IRBuilder, Sequence[ir.Value], ir.Function]:
-    pointer, table = FLOATS[dtype].as_pointer(), I64.as_pointer()
-    made, b = function(module, name, [pointer, pointer, table, table, *[I64] * 8])
+    pointers = [FLOATS[dtype].as_pointer(), STORED[dtype].as_pointer()]
+    made, b = function(module, name, [*pointers, *[I64.as_pointer()] * 2, *[I64] * 8])
     for argument in made.args[:4]:
         argument.add_attribute("noalias")
     return b, made.args, made

@@ -9,6 +9,7 @@ from llvmlite import ir
 from tconv.codegen.build import (
     FLOATS,
     I64,
+    STORED,
     Turn,
     counted,
     fma,
@@ -18,8 +19,8 @@ from tconv.codegen.build import (
     place,
     splat,
     store,
-    zeros,
 )
+from tconv.codegen.stored import widened
 
 UNROLL = 4
 
@@ -62,22 +63,22 @@ def tile_meaning(  # noqa: PLR0913 - the emitted function's own arguments
     """
     runs = data[segments[:, None, None] + rows[:, None] + np.arange(depth)]
     columns = np.arange(weights.shape[-1])
-    panel = weights.reshape(len(segments), depth, len(columns))
+    panel = weights.reshape(len(segments), depth, len(columns)).astype(sums.dtype)
     begun = start[start_places[:, None] + columns]
     sums[places[:, None] + columns] = begun + np.einsum("srk,skv->rv", runs, panel)
 
 
 def emit_tile(module: ir.Module, tile: Tile) -> ir.Function:
-    """Emit ``tile(sums, start, data, weights, places, start_places, rows, segments, count, depth)``.
+    """Emit ``tile``: its arguments are those of its meaning, with a count before the depth.
 
-    Its meaning is :func:`tile_meaning`.  It keeps ``rows * vectors`` sums live across both
+    The meaning is :func:`tile_meaning`.  It keeps ``rows * vectors`` sums live across both
     loops and reads each weight vector once, so ``rows`` pays for weight loads and
     ``vectors`` for data loads.
     """
     scalar = FLOATS[tile.dtype]
     vector = ir.VectorType(scalar, tile.lanes)
-    pointer, table = scalar.as_pointer(), I64.as_pointer()
-    made, b = function(module, tile.name, [*[pointer] * 4, *[table] * 4, I64, I64])
+    pointer, stored, table = scalar.as_pointer(), STORED[tile.dtype].as_pointer(), I64.as_pointer()
+    made, b = function(module, tile.name, [*[pointer] * 3, stored, *[table] * 4, I64, I64])
     sums, start, data, weights, places, start_places, rows, segments, count, depth = made.args
     for argument in made.args[2:8]:  # sums may go back where they started
         argument.add_attribute("noalias")
@@ -121,7 +122,11 @@ def _multiply(  # noqa: PLR0913 - what one step of the innermost loop reads
     line, *totals = turn.carried
     vector = totals[0].type
     start = (step if of_line is None else of_line) * tile.columns
-    weights = [load(b, line, start + v * tile.lanes, vector) for v in range(tile.vectors)]
+    starts = [start + v * tile.lanes for v in range(tile.vectors)]
+    if line.type.pointee == vector.element:
+        weights = [load(b, line, here, vector) for here in starts]
+    else:
+        weights = [widened(b, line, here, tile.dtype, tile.lanes) for here in starts]
     for r, point in enumerate(points):
         datum = load(b, place(b, point, turn.index), step)
         row = splat(b, datum, tile.lanes)

@@ -4,8 +4,9 @@ from llvmlite import ir
 
 from tconv.codegen.block import KernelShape, Record
 from tconv.codegen.build import (
-    FLOATS,
+    I1,
     I64,
+    STORED,
     counted,
     function,
     load,
@@ -16,6 +17,13 @@ from tconv.codegen.build import (
 )
 from tconv.plan.weights import ARRAYS, FIELDS
 
+EXPONENTS = {
+    "float16": 0x7C00,
+    "bfloat16": 0x7F80,
+    "float32": 0x7F80_0000,
+    "float64": 0x7FF0_0000_0000_0000,
+}
+
 
 def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
     """Emit ``pack_weights(record, scratch, item)``, public.
@@ -24,8 +32,8 @@ def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
     channel of the depth, the panel's channels side by side, zeros past the last.  A panel of
     at most one vector's channels is narrow.  The flag is raised if any weight is not finite.
     """
-    scalar = FLOATS[shape.dtype]
-    pointer = scalar.as_pointer()
+    kind = STORED[shape.dtype]
+    pointer = kind.as_pointer()
     made, b = function(
         module, f"pack_weights_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
     )
@@ -43,8 +51,8 @@ def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
     origin = b.add(b.mul(group, r.group_step), b.mul(channel, r.column_step))
     source = place(b, r.pointer_to("source", pointer), origin)
     taps = place(b, r.tap_offsets, r.at("tap_starts", run))
-    zero = ir.Constant(scalar, 0.0)
-    with counted(b, r.depth, [zero]) as k:
+    zero = ir.Constant(kind, 0)
+    with counted(b, r.depth, [ir.Constant(I1, 0)]) as k:
         line = place(b, source, b.mul(k.index, r.depth_step))
         with counted(b, r.at("tap_counts", run), k.carried) as tap:
             read = place(b, line, load(b, taps, tap.index))
@@ -52,14 +60,19 @@ def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
             with counted(b, filled, tap.carried) as column:
                 value = load(b, read, b.mul(column.index, r.column_step))
                 store(b, value, row, column.index)
-                # Zero times a finite number is zero, times any other NaN.
-                column.carried = [b.fadd(column.carried[0], b.fmul(value, zero))]
+                column.carried = [b.or_(column.carried[0], _endless(b, value, shape.dtype))]
             tap.carried = column.carried
             with counted(b, width, first=filled) as column:
                 store(b, zero, row, column.index)
         k.carried = tap.carried
-    total = k.carried[0]
-    with b.if_then(b.fcmp_unordered("uno", total, total), likely=False):
+    with b.if_then(k.carried[0], likely=False):
         store(b, number(1), r.pointer_to("flag", I64.as_pointer()))
     b.ret_void()
     return made
+
+
+def _endless(b: ir.IRBuilder, value: ir.Value, dtype: str) -> ir.Value:
+    """Tell whether a stored element is an infinity or NaN: all bits of its exponent are set."""
+    bits = b.bitcast(value, ir.IntType(EXPONENTS[dtype].bit_length() + 1))
+    mask = ir.Constant(bits.type, EXPONENTS[dtype])
+    return b.icmp_signed("==", b.and_(bits, mask), mask)

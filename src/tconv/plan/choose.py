@@ -20,8 +20,8 @@ def choose_plan(problem: Problem, machine: Machine | None, no_machine: str) -> P
     why = None
     if machine is None:
         why = no_machine
-    elif problem.dtype not in ("float32", "float64"):
-        why = f"kernels compute float32 and float64, not {problem.dtype}"
+    elif problem.dtype == "float16" and not machine.converts_halves:
+        why = "this CPU has no instruction that converts float16"
     elif problem.batch == 0:
         why = "there is nothing to compute"
     if machine is None or why is not None:

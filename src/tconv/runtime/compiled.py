@@ -13,7 +13,7 @@ from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
 from tconv.plan.planes import Planes
 from tconv.plan.weights import plan_packing
-from tconv.problem import Operand, Problem, numpy_dtype
+from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 from tconv.runtime.correlate import CorrelateRunner
 from tconv.runtime.kernels import (
     gather_kernel,
@@ -47,12 +47,12 @@ class _Runner:
 
     def __init__(self, problem: Problem, recipe: Gather | Planes, kernel: int) -> None:
         self.problem, self.kernel = problem, kernel
-        self.dtype = numpy_dtype(problem.dtype)
+        self.dtype, self.sums = numpy_dtype(problem.dtype), accumulator(problem.dtype)
         fine = problem.wanted is Operand.FINE
         self.source = Operand.COARSE if fine else Operand.FINE
         self.letters = ("c", "f") if fine else ("f", "c")
         self.record, self.items = recipe.record, recipe.items
-        self.scratch_bytes = -(-recipe.scratch * self.dtype.itemsize // 64) * 64
+        self.scratch_bytes = -(-recipe.scratch * self.sums.itemsize // 64) * 64
         self.single = problem.flops() < SMALL
         self.launches: dict[tuple[tuple[int, ...], tuple[int, ...]], Launch] = {}
         self.no_bias = self._padded(np.zeros(problem.groups * problem.sizes[self.letters[1]]))
@@ -76,7 +76,7 @@ class _Runner:
 
     def _padded(self, bias: Array) -> Array:
         """Return the bias as kernels read it, with a vector to spare at the end."""
-        padded = np.zeros(bias.size + SPARE, self.dtype)
+        padded = np.zeros(bias.size + SPARE, self.sums)
         padded[: bias.size] = bias
         return padded
 
@@ -113,7 +113,7 @@ class PlanesRunner(_Runner):
         shape, permutation = problem.path(Operand.WEIGHTS, f"xg{''.join(self.letters)}")
         view = weights.reshape(shape).transpose(permutation)
         taken = view[:0].reshape(0, *view.shape[-3:]) if self.taps is None else view[self.taps]
-        panels = np.ascontiguousarray(taken.swapaxes(0, 1))
+        panels = np.ascontiguousarray(taken.swapaxes(0, 1), self.sums)
         finite = bool(np.isfinite(panels).all())
         return PackedWeights(panels, address(panels), weights, finite=finite)
 
@@ -153,7 +153,7 @@ class GatherRunner(_Runner):
     def _padded(self, bias: Array) -> Array:
         """Return the bias with zeros where panels have channels and the result has none."""
         groups = self.problem.groups
-        padded = np.zeros((groups, self.recipe.panels * self.columns), self.dtype)
+        padded = np.zeros((groups, self.recipe.panels * self.columns), self.sums)
         padded[:, : bias.size // groups] = bias.reshape(groups, -1)
         return padded
 

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tconv.plan.correlate import FIELDS, Correlate
-from tconv.problem import Operand, Problem, numpy_dtype
+from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 from tconv.runtime import pool
 from tconv.runtime.kernels import add_pieces_kernel, correlate_kernel
 from tconv.runtime.launch import SMALL, addressable
@@ -28,8 +28,10 @@ class CorrelateRunner:
         self.dtype = numpy_dtype(problem.dtype)
         self.kernel = correlate_kernel(problem.dtype)
         self.adding = add_pieces_kernel(problem.dtype) if recipe.stores else 0
-        self.scratch_bytes = -(-recipe.scratch * self.dtype.itemsize // 64) * 64
-        self.no_bias = np.zeros(2 * recipe.lanes * recipe.vectors, self.dtype)
+        sums = accumulator(problem.dtype)
+        self.scratch_bytes = -(-recipe.scratch * sums.itemsize // 64) * 64
+        self.partial_bytes = recipe.partials * sums.itemsize
+        self.no_bias = np.zeros(2 * recipe.lanes * recipe.vectors, sums)
         self.single = problem.flops() < SMALL
         self.records: dict[tuple[Strides, Strides, Strides], array[int]] = {}
 
@@ -46,7 +48,7 @@ class CorrelateRunner:
         record, flag = template[:], array("q", [0])
         threads = 1 if self.single else get_num_threads()
         workers = self.scratch_bytes * threads
-        scratch = scratch_address(workers + recipe.partials * self.dtype.itemsize)
+        scratch = scratch_address(workers + self.partial_bytes)
         sides = (fine, coarse) if recipe.swapped else (coarse, fine)
         addresses = (*map(address, (*sides, out, self.no_bias)), flag.buffer_info()[0])
         record[: len(addresses) + 1] = array("q", (*addresses, scratch + workers))
