@@ -37,7 +37,7 @@ from tconv.plan.gather import ARRAYS, FIELDS
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
+class Parts:
     """The functions that a gather calls, by what they do."""
 
     tiles: dict[int, list[ir.Function]]  # by vectors
@@ -46,7 +46,7 @@ class _Parts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
     """Where a work item finds and puts things."""
 
     scratch: ir.Value
@@ -60,10 +60,9 @@ class _Place:
     bias: ir.Value
 
 
-def emit_gather(module: ir.Module, shape: KernelShape) -> ir.Function:
-    """Emit ``gather(record, scratch, item)``, public."""
-    pointer = FLOATS[shape.dtype].as_pointer()
-    parts = _Parts(
+def emit_parts(module: ir.Module, shape: KernelShape) -> Parts:
+    """Emit the functions that a gather calls."""
+    return Parts(
         {
             vectors: [
                 emit_tile(module, Tile(rows, vectors, shape.lanes, shape.dtype))
@@ -74,6 +73,12 @@ def emit_gather(module: ir.Module, shape: KernelShape) -> ir.Function:
         emit_pack_row(module, shape.dtype, shape.lanes),
         emit_store_row(module, shape.dtype, shape.lanes),
     )
+
+
+def emit_gather(module: ir.Module, shape: KernelShape) -> ir.Function:
+    """Emit ``gather(record, scratch, item)``, public."""
+    pointer = FLOATS[shape.dtype].as_pointer()
+    parts = emit_parts(module, shape)
     made, b = function(
         module, f"gather_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
     )
@@ -84,16 +89,16 @@ def emit_gather(module: ir.Module, shape: KernelShape) -> ir.Function:
     stored = STORED[shape.dtype].as_pointer()
     source = place(b, r.pointer_to("source", stored), b.mul(group, r.source_g))
     emit_pack_region(b, r, parts.pack_row, block, scratch, source)
-    where = _find(b, r, shape, scratch, group)
+    where = find_place(b, r, shape, scratch, group)
     first = b.mul(chunk, r.panels_a_chunk)
     last = smaller(b, b.add(first, r.panels_a_chunk), r.panels)
     with counted(b, r.outer_phases) as phase:
         lines = settle_phase(b, r, block, phase.index)
         with b.if_then(b.icmp_signed(">", lines, number(0)), likely=True):
-            _fill_tables(b, r, block, where, (phase.index, lines), shape.columns)
+            fill_tables(b, r, block, where, (phase.index, lines))
             with counted(b, last, first=first) as panel:
                 direct = _stores_direct(b, r, shape, panel.index)
-                _emit_panel(b, r, shape, parts, where, phase.index, (panel.index, direct))
+                emit_panel(b, r, shape, parts, where, phase.index, (panel.index, direct, direct))
                 with b.if_then(b.not_(direct)):
                     _store_panel(b, r, parts.store_row, block, where, lines,
                                  (phase.index, panel.index, shape.columns))  # fmt: skip
@@ -101,20 +106,21 @@ def emit_gather(module: ir.Module, shape: KernelShape) -> ir.Function:
     return made
 
 
-def _find(
+def find_place(
     b: ir.IRBuilder,
     r: Record,
     shape: KernelShape,
     scratch: ir.Value,
     group: ir.Value,
-) -> _Place:
+) -> Place:
+    """Return where a work item of a group finds and puts things."""
     pointer, stored = FLOATS[shape.dtype].as_pointer(), STORED[shape.dtype].as_pointer()
     rows, places, targets, counts = (
         b.bitcast(place(b, scratch, getattr(r, f"scratch_{name}")), I64.as_pointer())
         for name in ("rows", "places", "targets", "counts")
     )
     padded = b.mul(r.panels, number(shape.columns))
-    return _Place(
+    return Place(
         scratch=scratch,
         sums=place(b, scratch, r.scratch_sums),
         rows=rows,
@@ -143,13 +149,12 @@ def settle_phase(b: ir.IRBuilder, r: Record, block: Block, phase: ir.Value) -> i
     return axis.carried[1]
 
 
-def _fill_tables(  # noqa: PLR0913 - the block, the tables and their sizes
+def fill_tables(
     b: ir.IRBuilder,
     r: Record,
     block: Block,
-    where: _Place,
+    where: Place,
     phase_lines: tuple[ir.Value, ir.Value],
-    columns: int,
 ) -> None:
     """Note for every point of every phase of the last axis what it reads and where it goes."""
     phase, lines = phase_lines
@@ -172,7 +177,7 @@ def _fill_tables(  # noqa: PLR0913 - the block, the tables and their sizes
                 row = b.add(offset, b.mul(here, step))
                 position = b.add(written, b.mul(here, r.step_out))
                 store(b, row, where.rows, index)
-                store(b, b.mul(position, number(columns)), where.places, index)
+                store(b, b.mul(position, r.sums_point), where.places, index)
                 store(b, b.add(target, b.mul(point.index, apart)), where.targets, index)
         # The last tile's rows past the last point do what that one does.
         filled = b.add(base, b.mul(length, lines))
@@ -194,25 +199,28 @@ def _stores_direct(b: ir.IRBuilder, r: Record, shape: KernelShape, panel: ir.Val
     return b.and_(full, b.icmp_signed("==", r.target_c, number(1)))
 
 
-def _emit_panel(  # noqa: PLR0913 - which panel of what
+def emit_panel(  # noqa: PLR0913 - which panel of what
     b: ir.IRBuilder,
     r: Record,
     shape: KernelShape,
-    parts: _Parts,
-    where: _Place,
+    parts: Parts,
+    where: Place,
     phase: ir.Value,
-    panel_direct: tuple[ir.Value, ir.Value],
+    choices: tuple[ir.Value, ir.Value, ir.Value],
 ) -> None:
     """Sum one panel of channels for every phase of the last axis, a part of the depth at a time.
 
     A part of the panel's weights stays in the first cache while all points go by it.
+    ``choices`` are which panel, whether to begin with the bias, and whether tiles write to
+    the target.
     """
-    panel, direct = panel_direct
+    panel, biased, direct = choices
     wide = b.icmp_signed("<", panel, r.wide_panels)
     width = b.select(wide, number(shape.columns), number(shape.lanes))
     begin = b.add(r.at("phase_weights", phase), b.mul(panel, r.at("panel_weights", phase)))
     weights = place(b, where.weights, begin)
     channel = b.mul(panel, number(shape.columns))
+    sums = place(b, where.sums, b.mul(panel, r.sums_panel))
     with counted(b, r.phases) as x:
         both = b.add(b.mul(phase, r.phases), x.index)
         count, depth = r.at("segment_count", both), r.at("segment_depth", both)
@@ -226,8 +234,8 @@ def _emit_panel(  # noqa: PLR0913 - which panel of what
         entry = b.mul(x.index, r.points)
         zero = r.zeros
         nothing = b.bitcast(zero, where.sums.type)
-        bias = b.select(direct, place(b, where.bias, channel), nothing)
-        target = where.sums
+        bias = b.select(biased, place(b, where.bias, channel), nothing)
+        target = sums
         if where.target.type == where.sums.type:
             target = place(b, where.target, channel)
         with counted(b, turns) as turn, counted(b, cuts) as cut:
@@ -241,8 +249,8 @@ def _emit_panel(  # noqa: PLR0913 - which panel of what
             segment, inside = b.mul(turn.index, at_once), b.mul(cut.index, length)
             skipped = b.mul(b.add(b.mul(segment, depth), inside), width)
             run = _Run(
-                sums=b.select(final, target, where.sums),
-                start=b.select(first, bias, where.sums),
+                sums=b.select(final, target, sums),
+                start=b.select(first, bias, sums),
                 data=place(b, where.scratch, inside),
                 weights=place(b, panel_weights, skipped),
                 places=place(b, b.select(final, where.targets, where.places), entry),
@@ -312,7 +320,7 @@ def _store_panel(  # noqa: PLR0913 - which panel of what
     r: Record,
     store_row: ir.Function,
     block: Block,
-    where: _Place,
+    where: Place,
     lines: ir.Value,
     numbers: tuple[ir.Value, ir.Value, int],
 ) -> None:

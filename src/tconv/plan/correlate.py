@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
-from tconv.plan.gather import Scratch, len_of_phases, make_record, shrink
+from tconv.plan.gather import Scratch, make_record, shrink
 from tconv.plan.machine import Machine
+from tconv.plan.phases import len_of_phases
 from tconv.problem import Axis, Problem
 
 SIDE_SCALARS = (

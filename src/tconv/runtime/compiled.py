@@ -7,16 +7,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tconv.plan import cells as cells_plan
 from tconv.plan import gather as gather_plan
 from tconv.plan import planes as planes_plan
+from tconv.plan.cells import Cells
 from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
 from tconv.plan.planes import Planes
-from tconv.plan.weights import plan_packing
+from tconv.plan.weights import plan_cell_packing, plan_packing
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 from tconv.runtime.correlate import CorrelateRunner
 from tconv.runtime.kernels import (
+    cells_kernel,
     gather_kernel,
+    pack_cells_kernel,
     pack_weights_kernel,
     planes_kernel,
 )
@@ -45,7 +49,7 @@ class _Runner:
 
     fields: Mapping[str, int]
 
-    def __init__(self, problem: Problem, recipe: Gather | Planes, kernel: int) -> None:
+    def __init__(self, problem: Problem, recipe: Gather | Cells | Planes, kernel: int) -> None:
         self.problem, self.kernel = problem, kernel
         self.dtype, self.sums = numpy_dtype(problem.dtype), accumulator(problem.dtype)
         fine = problem.wanted is Operand.FINE
@@ -118,37 +122,52 @@ class PlanesRunner(_Runner):
         return PackedWeights(panels, address(panels), weights, finite=finite)
 
 
-class GatherRunner(_Runner):
-    """FINE or COARSE by a compiled gather."""
+class _PanelRunner(_Runner):
+    """What gathers and cells have in common: panels, packed by a kernel."""
 
-    fields = gather_plan.FIELDS
-
-    def __init__(self, problem: Problem, recipe: Gather) -> None:
+    def __init__(self, problem: Problem, recipe: Gather | Cells, kernel: int) -> None:
         self.recipe = recipe
         self.columns = recipe.lanes * recipe.vectors
-        super().__init__(problem, recipe, gather_kernel(problem.dtype))
+        super().__init__(problem, recipe, kernel)
         self.packings: dict[tuple[int, ...], Launch] = {}
         self.packed_size = problem.groups * recipe.group_weights
 
     def pack(self, weights: Array) -> PackedWeights:
-        """Return the weights as panels, zeros past the last channel."""
+        """Return the weights as panels, zeros past the last column."""
         weights = addressable(weights)
         panels = np.empty(self.packed_size, self.dtype)
         launch = self.packings.get(weights.strides)
         if launch is None:
-            problem, recipe, item = self.problem, self.recipe, self.dtype.itemsize
-            steps = tuple(stride // item for stride in weights.strides)
-            items = problem.groups * len(recipe.runs) * recipe.panels
-            launch = Launch(
-                pack_weights_kernel(problem.dtype), list(plan_packing(problem, recipe, steps)),
-                0, items, single=weights.size < SMALL_PACKING,
-            )  # fmt: skip
+            steps = tuple(stride // self.dtype.itemsize for stride in weights.strides)
+            kernel, record, items = self.packing(steps)
+            single = weights.size < SMALL_PACKING
+            launch = Launch(kernel, list(record), 0, items, single=single)
             if len(self.packings) < MOST_LAUNCHES:
                 self.packings[weights.strides] = launch
         flag = array("q", [0])
         target = address(panels)
         launch(address(weights), target, flag.buffer_info()[0])
         return PackedWeights(panels, target, weights, finite=not flag[0])
+
+    def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int]:
+        """Return the kernel that packs, its record and how many work items it has."""
+        raise NotImplementedError
+
+
+class GatherRunner(_PanelRunner):
+    """FINE or COARSE by a compiled gather."""
+
+    fields = gather_plan.FIELDS
+    recipe: Gather
+
+    def __init__(self, problem: Problem, recipe: Gather) -> None:
+        super().__init__(problem, recipe, gather_kernel(problem.dtype))
+
+    def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int]:
+        """Return the kernel that packs, its record and how many work items it has."""
+        problem, recipe = self.problem, self.recipe
+        items = problem.groups * len(recipe.runs) * recipe.panels
+        return pack_weights_kernel(problem.dtype), plan_packing(problem, recipe, steps), items
 
     def _padded(self, bias: Array) -> Array:
         """Return the bias with zeros where panels have channels and the result has none."""
@@ -158,12 +177,37 @@ class GatherRunner(_Runner):
         return padded
 
 
+class CellsRunner(_PanelRunner):
+    """FINE with phases as columns."""
+
+    fields = cells_plan.FIELDS
+    recipe: Cells
+
+    def __init__(self, problem: Problem, recipe: Cells) -> None:
+        super().__init__(problem, recipe, cells_kernel(problem.dtype))
+
+    def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int]:
+        """Return the kernel that packs, its record and how many work items it has."""
+        problem, recipe = self.problem, self.recipe
+        items = problem.groups * recipe.neighbours * recipe.panels
+        return pack_cells_kernel(problem.dtype), plan_cell_packing(problem, recipe, steps), items
+
+    def _padded(self, bias: Array) -> Array:
+        """Return the bias of every column."""
+        groups = self.problem.groups
+        padded = np.zeros((groups, self.recipe.panels * self.columns), self.sums)
+        padded[:, np.array(self.recipe.columns)] = bias.reshape(groups, 1, -1)
+        return padded
+
+
 def runner(
-    problem: Problem, recipe: Gather | Planes | Correlate
-) -> GatherRunner | PlanesRunner | CorrelateRunner:
+    problem: Problem, recipe: Gather | Cells | Planes | Correlate
+) -> GatherRunner | CellsRunner | PlanesRunner | CorrelateRunner:
     """Return what runs a recipe."""
     if isinstance(recipe, Gather):
         return GatherRunner(problem, recipe)
+    if isinstance(recipe, Cells):
+        return CellsRunner(problem, recipe)
     return (
         PlanesRunner(problem, recipe)
         if isinstance(recipe, Planes)

@@ -8,10 +8,11 @@ from llvmlite import ir
 
 from tconv import codegen, plan
 from tconv.codegen.block import KernelShape
+from tconv.codegen.cells import emit_cells
 from tconv.codegen.correlate import emit_correlate
 from tconv.codegen.gather import emit_gather
 from tconv.codegen.planes import emit_planes
-from tconv.codegen.weights import emit_pack_weights
+from tconv.codegen.weights import emit_pack_cells, emit_pack_weights
 from tconv.jit import KernelSource, Machine, host_machine, load_kernel, source_version
 from tconv.plan.choose import tile_rows
 from tconv.settings import settings
@@ -32,6 +33,12 @@ def kernel_shape(dtype: str, target: Machine) -> KernelShape:
 def gather_kernel(dtype: str) -> int:
     """Return the address of ``gather(record, scratch, item)``."""
     return _address("gather", dtype, emit_gather)
+
+
+@cache
+def cells_kernel(dtype: str) -> int:
+    """Return the address of ``cells(record, scratch, item)``."""
+    return _address("cells", dtype, emit_cells)
 
 
 @cache
@@ -58,6 +65,12 @@ def planes_kernel(dtype: str, rows: int) -> int:
 def pack_weights_kernel(dtype: str) -> int:
     """Return the address of ``pack_weights(record, scratch, item)``."""
     return _address("pack_weights", dtype, emit_pack_weights)
+
+
+@cache
+def pack_cells_kernel(dtype: str) -> int:
+    """Return the address of ``pack_cells(record, scratch, item)``."""
+    return _address("pack_cells", dtype, emit_pack_cells)
 
 
 def _address(name: str, dtype: str, emit: Callable[[ir.Module, KernelShape], object]) -> int:
