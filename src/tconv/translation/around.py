@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from tconv.problem import Layout, Operand
 from tconv.translation.ask import Ask
 from tconv.translation.fit import Fit
+from tconv.translation.notes import NOTES
 from tconv.translation.steps import Pair, Step, spatial_pairs
 from tconv.translation.translation import Translation
-
-GRADIENT = "there is no gradient by weights: a convolution over the batch computes it."
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def around(
 def rewritten(translation: Translation) -> Translation:
     """Return a gather that stands for a gradient by weights, which is no equivalent."""
     # The gather's data is the original's fine operand: its places are already the original's.
-    return replace(translation, exact=False, notes=(GRADIENT, *translation.notes))
+    return replace(translation, exact=False, notes=(NOTES["weights"], *translation.notes))
 
 
 def bias_shape(layout: Layout, rank: int) -> tuple[int, ...]:

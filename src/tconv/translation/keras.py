@@ -4,18 +4,10 @@ from tconv.problem import Layout, Operand, Problem
 from tconv.translation.around import around, rewritten
 from tconv.translation.ask import Ask, as_gather
 from tconv.translation.fit import Fit, is_same, unpadded
+from tconv.translation.notes import NOTES
 from tconv.translation.steps import Step
 from tconv.translation.translation import Translation
 from tconv.translation.write import keywords, write
-
-NOTES = {
-    "gather": 'the pads are neither "valid" nor "same": zeros are added to the data first.',
-    "scatter": 'the pads are neither "valid" nor "same": the result of "valid" is cropped.',
-    "grow": 'the result is larger than that of "valid": zeros are added at the end.',
-    "more": "all windows that fit are computed: those too many are cropped off the result.",
-    "groups": "conv_transpose has no groups: each is computed by itself.",
-    "spread": "strides with a dilation_rate are refused: zeros are put between the taps instead.",
-}
 
 
 def to_keras(ask: Ask) -> Translation:
@@ -56,8 +48,8 @@ def to_keras(ask: Ask) -> Translation:
     result = write("keras", parts.after, call, ask.bias)
     head = "import keras\nimport numpy as np\n" if spread else "import keras\n"
     notes = _notes(fits, scatter=scatter)
-    notes += [NOTES["groups"]] if grouped else []
-    notes += [NOTES["spread"]] if spread else []
+    notes += [NOTES["keras groups"]] if grouped else []
+    notes += [NOTES["keras spread"]] if spread else []
     code = f"{head}{parts.result} = {result}"
     return Translation("keras", not notes, tuple(notes), code)
 
@@ -79,7 +71,7 @@ def _notes(fits: list[Fit], *, scatter: bool) -> list[str]:
     notes = []
     grown, cropped = (any(any(getattr(fit, way)) for fit in fits) for way in ("grow", "crop"))
     if grown:
-        notes.append(NOTES["grow" if scatter else "gather"])
+        notes.append(NOTES["keras grow" if scatter else "keras gather"])
     if cropped:
-        notes.append(NOTES["scatter" if scatter else "more"])
+        notes.append(NOTES["keras crop" if scatter else "more"])
     return notes

@@ -8,6 +8,7 @@ from tconv.problem import Layout, Operand
 from tconv.translation.around import around, rewritten
 from tconv.translation.ask import Ask, as_gather
 from tconv.translation.fit import free
+from tconv.translation.notes import NOTES
 from tconv.translation.translation import Translation
 from tconv.translation.write import write
 
@@ -56,11 +57,10 @@ def to_onednn(ask: Ask) -> Translation:
         inputs.append(str(ask.bias))
     result = write("numpy", parts.after, f"tconv.{operator!r}({', '.join(inputs)})", ask.bias)
     exact = all(fit.bare for fit in fits)
-    why = "all windows that fit are computed: those too many are cropped off the result."
     return Translation(
         "onednn",
         exact,
-        () if exact else (why,),
+        () if exact else (NOTES["more"],),
         f"import tconv\n{parts.result} = {result}",
         operator=operator,
         shapes=parts.shapes,

@@ -8,6 +8,7 @@ from tconv.problem import Layout, Operand
 from tconv.translation.around import around, rewritten
 from tconv.translation.ask import Ask, as_gather
 from tconv.translation.fit import free
+from tconv.translation.notes import NOTES
 from tconv.translation.steps import Step
 from tconv.translation.translation import Translation
 
@@ -48,7 +49,7 @@ def to_onnx(ask: Ask) -> Translation:
     return Translation(
         "onnx",
         exact,
-        () if exact else (_why(scatter=scatter),),
+        () if exact else (NOTES["onnx grow" if scatter else "more"],),
         nodes.code(),
         operator=operator,
         shapes=parts.shapes,
@@ -124,9 +125,3 @@ class Nodes:
 
 def _quoted(names: Sequence[str]) -> str:
     return json.dumps(list(names))
-
-
-def _why(*, scatter: bool) -> str:
-    if scatter:
-        return "output_padding is below the stride: zeros are added at the end."
-    return "all windows that fit are computed: those too many are cropped off the result."

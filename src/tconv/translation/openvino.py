@@ -8,6 +8,7 @@ from tconv.problem import Layout, Operand
 from tconv.translation.around import around, rewritten
 from tconv.translation.ask import Ask, as_gather
 from tconv.translation.fit import free
+from tconv.translation.notes import NOTES
 from tconv.translation.translation import Translation
 from tconv.translation.write import write
 
@@ -43,11 +44,10 @@ def to_openvino(ask: Ask) -> Translation:
     given = "".join(f", {key}={list(value)}" for key, value in numbers.items())
     result = write("openvino", parts.after, f"ov.{name}({inputs}{given})", ask.bias)
     exact = all(fit.bare for fit in fits)
-    why = "all windows that fit are computed: those too many are cropped off the result."
     return Translation(
         "openvino",
         exact,
-        () if exact else (why,),
+        () if exact else (NOTES["more"],),
         f"from openvino import opset13 as ov\n{parts.result} = {result}",
         operator=kind(**numbers),
         shapes=parts.shapes,

@@ -5,6 +5,7 @@ from tconv.problem import Layout, Operand
 from tconv.translation.around import Around, around, rewritten
 from tconv.translation.ask import Ask, as_gather
 from tconv.translation.fit import Fit, is_same, symmetric
+from tconv.translation.notes import NOTES
 from tconv.translation.translation import Translation
 from tconv.translation.write import keywords, write
 
@@ -90,7 +91,5 @@ def _translation(  # noqa: PLR0913 - the parts of an answer
 
 def _why(ask: Ask, fits: list[Fit]) -> str:
     if ask.problem.wanted is not Operand.FINE:
-        return "torch pads both ends alike: zeros are added to the data first."
-    if any(any(fit.grow) for fit in fits):
-        return "torch's output_padding is below max(stride, dilation): zeros are added at the end."
-    return "torch pads both ends alike: the rest of the padding is cropped off the result."
+        return NOTES["torch gather"]
+    return NOTES["torch grow" if any(any(fit.grow) for fit in fits) else "torch crop"]
