@@ -13,17 +13,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from tconv import onednn
 from tconv.calls import Runnable
 from tconv.errors import ProblemError, UnsupportedError
-from tconv.problem import coarse_points, fine_points, window
+from tconv.problem import coarse_points, fine_points, numpy_dtype, window
+from tconv.reference import answer
 
+Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
 Numbers = dict[str, int]
 
 ENTRY = re.compile(r"_*(mb|g|ic|oc|[iokspd][dhw])(-?\d+)")
 NAME = re.compile(r"_*(n.*)?")
 AXES = "dhw"
+MOST_FLOPS = 10**10  # the definition takes one Python step for each meeting
 DTYPES = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16"}
 KINDS: dict[tuple[str, str], type[Runnable]] = {
     ("conv", "FWD"): onednn.Convolution,
@@ -43,7 +49,7 @@ class Asked:
     """A problem as an operator with the shapes of its inputs."""
 
     operator: Runnable
-    shapes: tuple[Shape, ...]
+    shapes: tuple[tuple[int | None, ...], ...]
     dtype: str
 
 
@@ -68,6 +74,34 @@ def read_problem(text: str, kind: type[Runnable] | None = None) -> Asked:
     driver = driver or _guess(axes)
     sized = [_sized(text, driver, axis, letter) for axis, letter in axes]
     return _asked(text, (driver, direction), numbers, sized, knobs)
+
+
+def check_problem(asked: Asked) -> tuple[Array, str]:
+    """Compute a problem on small whole numbers, compare it with the definition, and say so.
+
+    The same problem always has the same numbers, so that a report is one line.
+    """
+    op = asked.operator
+    problem = op.problem(*asked.shapes, dtype=asked.dtype)
+    if problem.flops() > MOST_FLOPS:
+        raise UnsupportedError(
+            op.title(),
+            f"the definition would take {problem.flops():,} flops.",
+            got={},
+            rule=f"problems of at most {MOST_FLOPS:,} flops are compared with the definition",
+            fix="pass .npy files to compute without comparing, or a smaller problem",
+        )
+    random = np.random.default_rng(20)
+    dtype = numpy_dtype(asked.dtype)
+    shapes = [problem.shape(operand) for operand in op.given]
+    arrays = [random.integers(-2, 3, shape).astype(dtype) for shape in shapes]
+    result: Array = op(*arrays)
+    operands = dict(zip(op.given, arrays, strict=True))
+    exact = answer(problem, *(operands[each] for each in problem.given))
+    wrong = int((result.astype(np.float64) != exact.astype(dtype).astype(np.float64)).sum())
+    verdict = "equal to the definition" if not wrong else f"{wrong} differ from the definition"
+    size = "x".join(map(str, result.shape))
+    return result, f"{op!r}\n{size} {asked.dtype}: {result.size} values, {verdict}"
 
 
 def _command(text: str) -> tuple[str, str, Mapping[str, str], str]:
