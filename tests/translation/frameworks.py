@@ -1,5 +1,6 @@
 """Run pasted code in the framework that it was written for."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +23,9 @@ def paste(code: str, names: dict[str, Any]) -> dict[str, Any]:
 def in_torch(code: str, arrays: Arrays, result: str) -> Array:
     """Run on tensors."""
     torch = require.module("torch")
-    scope = paste(code, {name: torch.from_numpy(array) for name, array in arrays.items()})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Using padding='same'")  # it may copy, says torch
+        scope = paste(code, {name: torch.from_numpy(array) for name, array in arrays.items()})
     return np.asarray(scope[result].numpy())
 
 
