@@ -129,8 +129,11 @@ def _command(text: str) -> tuple[str, str, Mapping[str, str], str]:
         else:
             problems.append(word)
     if len(problems) != 1 or ("", direction) not in {("", each) for _, each in KINDS}:
-        wrong = f"{len(problems)} problems were found." if len(problems) != 1 else (
-            f"there is no direction {direction}.")
+        wrong = (
+            f"{len(problems)} problems were found."
+            if len(problems) != 1
+            else (f"there is no direction {direction}.")
+        )
         raise _refuse(text, wrong, "write one problem, and --dir as FWD_D, FWD_B, BWD_D or BWD_W")
     return driver, direction, knobs, problems[0]
 
@@ -173,7 +176,7 @@ def _numbers(text: str, described: str) -> Numbers:
 
 
 def _axes(text: str, numbers: Numbers) -> list[tuple[Numbers, str]]:
-    """Return the numbers of each spatial axis; what a smaller axis lacks, it has from the larger."""
+    """Return the numbers of each spatial axis; a smaller one has from the larger what it lacks."""
     said = {
         axis: {name[0]: value for name, value in numbers.items() if name[1:] == axis
                and name not in ("mb", "ic", "oc")}
@@ -190,7 +193,7 @@ def _axes(text: str, numbers: Numbers) -> list[tuple[Numbers, str]]:
 
 
 def _sized(text: str, driver: str, axis: Numbers, letter: str) -> Numbers:
-    """Return an axis with what it implies: i, o, k, s, d (1 is dense), p and r, the pad at the end."""
+    """Return an axis with all it implies: x, y, k, s, d (1 is dense), p, and r, the last pad."""
     if "k" not in axis:
         raise _refuse(text, f"k{letter} is missing.", f"add k{letter}, the size of the window")
     taps, stride, dilation = axis["k"], axis.get("s", 1), axis.get("d", 0) + 1
@@ -231,7 +234,11 @@ def _guess(axes: list[tuple[Numbers, str]]) -> str:
 
 
 def _asked(
-    text: str, what: tuple[str, str], numbers: Numbers, axes: list[Numbers], knobs: Mapping[str, str]
+    text: str,
+    what: tuple[str, str],
+    numbers: Numbers,
+    axes: list[Numbers],
+    knobs: Mapping[str, str],
 ) -> Asked:
     """Put the numbers into an operator of oneDNN Graph and its shapes."""
     driver, direction = what
@@ -315,7 +322,7 @@ def _refuse(text: str, wrong: str, fix: str) -> ProblemError:
         "tconv --problem",
         wrong,
         got={"problem": f"{text!r:.100}"},
-        rule="gX mbX icX idX ihX iwX ocX odX ohX owX kdX khX kwX sdX shX swX pdX phX pwX ddX dhX dwX"
-        " nS   (oneDNN, benchdnn problem descriptor)",
+        rule="gX mbX icX idX ihX iwX ocX odX ohX owX kdX khX kwX sdX shX swX pdX phX pwX"
+        " ddX dhX dwX nS   (oneDNN, benchdnn problem descriptor)",
         fix=fix,
     )

@@ -7,6 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from tconv import __version__
@@ -32,6 +33,8 @@ example:
   tconv shape openvino.GroupConvolutionBackpropData --attr strides=2,2 --attr pads_begin=1,1 \\
       --attr pads_end=1,1 --attr dilations=1,1 1x20x224x224 4x5x2x3x3
 """
+
+WORDS = {"SHAPE": "1x20x224x224; ? is not known", "F.npy": "the inputs in their order"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,25 +79,22 @@ def _parser(*, problem: bool) -> argparse.ArgumentParser:
     ops.add_argument("--json", action="store_true", help="print for programs")
     ops.set_defaults(command=_ops)
 
-    call = {"problem": problem, "word": "SHAPE", "help_": "1x20x224x224; ? is not known"}
-    shape = _operator_parser(
-        commands, "shape", "print the shape of the result and the pads used", **call
-    )
+    add = partial(_operator_parser, commands, problem=problem)
+    shape = add("shape", "print the shape of the result and the pads used")
     shape.add_argument("--json", action="store_true", help="print for programs")
     shape.set_defaults(command=_shape)
 
     text = "print sizes, pads, phases, cost and plan step by step; draw them"
-    add_explain_options(_operator_parser(commands, "explain", text, **call))
+    add_explain_options(add("explain", text))
     text = "say the same call in torch, ONNX, OpenVINO, oneDNN, Keras and lax"
-    add_translate_options(_operator_parser(commands, "translate", text, **call))
+    add_translate_options(add("translate", text))
 
-    files = {"problem": problem, "word": "F.npy", "help_": "the inputs in their order"}
-    run = _operator_parser(commands, "run", "compute: .npy files in, .npy file out", **files)
+    run = add("run", "compute: .npy files in, .npy file out", word="F.npy")
     run.add_argument("-o", "--output", type=Path, required=not problem, metavar="F.npy")
     run.add_argument("--force", action="store_true", help="overwrite the output")
     run.set_defaults(command=_run)
 
-    plan = _operator_parser(commands, "plan", "print what would run, and why", **call)
+    plan = add("plan", "print what would run, and why")
     plan.add_argument("--dtype", default=None, help="float32, float64, float16 or bfloat16")
     plan.set_defaults(command=_plan)
 
@@ -106,19 +106,18 @@ def _parser(*, problem: bool) -> argparse.ArgumentParser:
     return parser
 
 
-def _operator_parser(  # noqa: PLR0913 - the parts of a command
+def _operator_parser(
     commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
     name: str,
     text: str,
     *,
     problem: bool,
-    word: str,
-    help_: str,
+    word: str = "SHAPE",
 ) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=text)
     if not problem:
         parser.add_argument("op", metavar="OP", help="such as onednn.ConvTranspose; see: tconv ops")
-    parser.add_argument("words", nargs="*" if problem else "+", metavar=word, help=help_)
+    parser.add_argument("words", nargs="*" if problem else "+", metavar=word, help=WORDS[word])
     parser.add_argument(
         "--attr",
         action="append",

@@ -32,7 +32,9 @@ def draw_state(seed: int, *, wild: bool = False) -> State:
         modes = ["same_uper", "SAME", "explicit", "xyz", "valid"]
     required = kind.dialect == "onednn" and kind.third in ("output_shape", "dst_shape")
     can_state = required or "output_shape" in fields or kind.third == "output_shape"
-    stated = can_state and kind.wanted is Operand.FINE and dice.random() < (0.95 if required else 0.4)
+    stated = (
+        can_state and kind.wanted is Operand.FINE and dice.random() < (0.95 if required else 0.4)
+    )
     formats = {"weights_format", "filter_format"} & fields
     return State(
         op=name,
@@ -42,7 +44,9 @@ def draw_state(seed: int, *, wild: bool = False) -> State:
         dilation=each(1, 3),
         pads_begin=each(0, 3),
         pads_end=each(0, 3),
-        output_padding=each(0, 3) if "output_padding" in fields and dice.random() < 0.5 else (0,) * rank,
+        output_padding=each(0, 3)
+        if "output_padding" in fields and dice.random() < 0.5
+        else (0,) * rank,
         output_shape=each(1, 12) if stated else None,
         auto_pad=dice.choice(modes),
         groups=dice.choice((1, 1, 2, 3)) if {"groups", "group"} & fields or "Group" in name else 1,

@@ -2,6 +2,7 @@
 
 import random
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,7 +77,10 @@ def _draw(dice: random.Random, name: str, rank: int) -> tuple[Runnable, tuple[Sh
         return [dice.randint(low, high) for _ in range(rank)]
 
     groups = dice.choice((1, 1, 2, 3))
-    if name.endswith((".Convolution", "openvino.ConvolutionBackpropData")) and dialect == "openvino":
+    if (
+        name.endswith((".Convolution", "openvino.ConvolutionBackpropData"))
+        and dialect == "openvino"
+    ):
         groups = 1
     attributes = _attributes(dice, kind, dialect, each)
     if "groups" in attributes:
@@ -128,7 +132,9 @@ def _matching(
     return {**spatial, Operand.FINE: [max(size, 1) for size in fine]}
 
 
-def _attributes(dice: random.Random, kind: type[Runnable], dialect: str, each: Any) -> dict[str, Any]:  # noqa: ANN401 - a local function
+def _attributes(
+    dice: random.Random, kind: type[Runnable], dialect: str, each: Callable[[int, int], list[int]]
+) -> dict[str, Any]:
     fields = kind.__dataclass_fields__
     mode = dice.choice(MODES)
     if dialect == "tconv":

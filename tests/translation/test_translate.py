@@ -9,6 +9,7 @@ import pytest
 
 import tconv
 from engines import onednn_graph, require
+from tconv.calls import Runnable
 from tconv.problem import Operand
 from tconv.translation import DIALECTS, Translation
 from translation.calls import KINDS, Drawn, draw_call
@@ -81,7 +82,10 @@ def test_every_operator_and_function_can_be_translated(name: str) -> None:
     for to in DIALECTS:
         translation = said(drawn, to)
 
-        assert f"{drawn.op.result} = " in translation.code or f'"{drawn.op.result}"' in translation.code
+        assert (
+            f"{drawn.op.result} = " in translation.code
+            or f'"{drawn.op.result}"' in translation.code
+        )
         assert str(translation).startswith(f"{to}: ")
 
 
@@ -123,7 +127,10 @@ def test_the_onednn_object_gives_our_result_in_onednn_itself() -> None:
     ],
 )  # fmt: skip
 def test_what_a_dialect_lacks_is_said_with_what_makes_up_for_it(
-    op: Any, shapes: Any, to: str, note: str  # noqa: ANN401 - operators of many kinds
+    op: Runnable,
+    shapes: tuple[tuple[int, ...], ...],
+    to: str,
+    note: str,
 ) -> None:
     """No equivalent call, an exact rewriting, and the reason."""
     translation = tconv.translate(op, *shapes, to=to)
@@ -133,7 +140,7 @@ def test_what_a_dialect_lacks_is_said_with_what_makes_up_for_it(
 
 
 def test_what_a_dialect_has_is_one_call() -> None:
-    """torch's "same", Keras' "same", and output_padding that makes up for uneven pads."""
+    """Torch's "same", Keras' "same", and output_padding that makes up for uneven pads."""
     same = tconv.onnx.Conv(auto_pad="SAME_UPPER")
     twice = tconv.onnx.ConvTranspose(strides=[2], auto_pad="SAME_UPPER")
     uneven = tconv.onnx.ConvTranspose(strides=[2], pads=[1, 0])
@@ -165,7 +172,7 @@ def test_a_wrong_translation_is_refused_in_the_librarys_words(call: Any, words: 
 
 
 def test_too_many_axes_are_unsupported_where_a_framework_stops_at_three() -> None:
-    """lax and ONNX go on; torch, OpenVINO and Keras have no function."""
+    """Lax and ONNX go on; torch, OpenVINO and Keras have no function."""
     shapes = ((1, 1, 3, 3, 3, 3), (1, 1, 2, 2, 2, 2))
 
     assert "make_node" in tconv.translate(CONV, *shapes, to="onnx").code

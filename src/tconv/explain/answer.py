@@ -1,4 +1,4 @@
-"""What is said of a call, as plain data: what ``tconv explain --json`` prints and the page shows."""
+"""What is said of a call, as plain data: ``tconv explain --json`` and the page show it."""
 
 import warnings
 from collections.abc import Sequence

@@ -5,7 +5,8 @@ import json
 import warnings
 from pathlib import Path
 
-from tconv.arguments import Asked, operator_name, read_asked
+from tconv.arguments import operator_name, read_asked
+from tconv.benchdnn import Asked
 from tconv.errors import AmbiguousSpecWarning, ProblemError
 from tconv.explain.answer import record
 from tconv.explain.drawing import to_pixels, to_svg

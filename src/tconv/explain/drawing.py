@@ -66,11 +66,11 @@ class Drawing:
 def to_svg(drawing: Drawing) -> str:
     """Return a drawing as an SVG file."""
     size = f'viewBox="0 0 {drawing.width} {drawing.height}"'
+    font = 'font-family="DejaVu Sans, Verdana, Helvetica, Arial, sans-serif" font-size="13"'
+    size += f' width="{drawing.width}" height="{drawing.height}"'
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} width="{drawing.width}"'
-        f' height="{drawing.height}" role="img" aria-labelledby="title"'
-        ' font-family="DejaVu Sans, Verdana, Helvetica, Arial, sans-serif" font-size="13">',
-        f'<title id="title">{escape(drawing.title)}</title>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-labelledby="t" {font}>',
+        f'<title id="t">{escape(drawing.title)}</title>',
         f'<rect width="{drawing.width}" height="{drawing.height}" fill="{drawing.paper}"/>',
         *map(_svg, drawing.marks),
         "</svg>",

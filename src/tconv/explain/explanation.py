@@ -1,6 +1,5 @@
 """A call explained in words and numbers: sizes step by step, pads, phases, cost and plan."""
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,7 +16,7 @@ VERBS = {
     Operand.FINE: "scatter: every point of {coarse} spreads one window over {result}",
     Operand.WEIGHTS: "correlate: every tap of {result} sums where {coarse} and {fine} meet",
 }
-LETTERS = "X Y K s d op".split()
+LETTERS = ["X", "Y", "K", "s", "d", "op"]
 
 # Sentences that the page fills in as well.
 READINGS = {
@@ -185,8 +184,9 @@ def _head(told: Explanation) -> str:
 def _relation(told: Explanation) -> str:
     coarse, fine = told.names[Operand.COARSE], told.names[Operand.FINE]
     return (
-        f"relation\n  y = s * x + d * k - pb: point x of {coarse} and tap k meet at point y of {fine};"
-        f"\n  what falls outside 0 .. Y-1 is dropped"
+        "relation\n  y = s * x + d * k - pb: "
+        f"point x of {coarse} and tap k meet at point y of {fine};"
+        "\n  what falls outside 0 .. Y-1 is dropped"
     )
 
 
@@ -196,12 +196,13 @@ def _axis(told: Explanation, number: int) -> str:
         f"{letter} {letters[letter]}" for letter in LETTERS if letter != _wanted(told)
     )
     rows = [
-        (line.letter, line.expression or "given", line.filled or str(line.value), line)
-        for line in lines
+        (line.letter, line.expression or "given", line.filled or str(line.value)) for line in lines
     ]
-    letter_width, text_width, filled_width = (max(len(row[i]) for row in rows) for i in range(3))
+    letter_width, text_width, filled_width = (
+        max(map(len, column)) for column in zip(*rows, strict=True)
+    )
     text = [f"spatial axis {number + 1}   {shown}"]
-    for letter, expression, numbers, line in rows:
+    for (letter, expression, numbers), line in zip(rows, lines, strict=True):
         start = f"  {letter:<{letter_width}} = {expression:<{text_width}} "
         text.append(f"{start} = {numbers:<{filled_width}} = {line.value:<4}  {line.why}".rstrip())
     begin, end = (side[number] for side in told.pads)
@@ -232,12 +233,12 @@ def _readings(op: Runnable, shapes: Sequence[ShapeLike]) -> tuple[str, ...]:
     if "reading" in attributes:
         used = attributes["reading"] or "engine"
         other = "document" if used == "engine" else "engine"
-        pair = {each: dataclasses.replace(op, reading=each) for each in (used, other)}
+        pair = {each: _with(op, reading=each) for each in (used, other)}
     elif "opset" in attributes and op.wanted is Operand.FINE:
         used, other = "opset 11", "opset 1"
         if attributes["opset"] < 11:
             used, other = other, used
-        pair = {each: dataclasses.replace(op, opset=int(each[6:])) for each in (used, other)}
+        pair = {each: _with(op, opset=int(each[6:])) for each in (used, other)}
     else:
         return (READINGS["one"].format(document=op.document),)
     answers = {each: kind.resolve(*shapes).pads for each, kind in pair.items()}
@@ -252,6 +253,11 @@ def _readings(op: Runnable, shapes: Sequence[ShapeLike]) -> tuple[str, ...]:
         READINGS[role].format(used=each, how=READINGS[each], pads=texts[each])
         for role, each in (("used", used), ("other", other))
     )
+
+
+def _with(op: Runnable, **changes: object) -> Runnable:
+    """Return an operator with other attributes."""
+    return type(op)(**op.attributes() | changes)
 
 
 def _cost(problem: Problem) -> str:

@@ -6,17 +6,25 @@ A test compares every answer with the operators themselves.
 """
 
 import ast
+import operator
 import re
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
-from tconv.dialects import functional, onednn, onnx, openvino
+from tconv.dialects import functional, onednn, onnx
 from tconv.dialects.onednn import gradients
 from tconv.dialects.operator import Operator
 from tconv.errors import InternalError
 from tconv.problem import Operand
 
 NAME = re.compile(r"[A-Za-z]\w*")
+SIGNS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
 
 
 class Formula(NamedTuple):
@@ -55,12 +63,14 @@ BELOW = "op < max(s, d)"
 
 def rules(op: Operator, *, stated: bool = False) -> Rules:
     """Return the formulas of an operator; ``stated`` tells that the caller asks for a size."""
-    if isinstance(op, functional._Function):  # noqa: SLF001 - all six functions at once
-        return _function(op)
-    if isinstance(op, gradients._TransposeGradient):  # noqa: SLF001 - all three of them
-        return _transpose_gradient(op)
-    if isinstance(op, gradients._ConvolutionGradient):  # noqa: SLF001 - both of them
-        return _convolution_gradient(op)
+    families: dict[type[Operator], Callable[[Any], Rules]] = {
+        functional._Function: _function,  # noqa: SLF001 - all six functions at once
+        gradients._TransposeGradient: _transpose_gradient,  # noqa: SLF001 - all three of them
+        gradients._ConvolutionGradient: _convolution_gradient,  # noqa: SLF001 - both of them
+    }
+    for family, rule in families.items():
+        if isinstance(op, family):
+            return rule(op)
     if isinstance(op, onnx.ConvTranspose):
         return _onnx_transpose(op, stated=op.output_shape is not None)
     if op.wanted is Operand.FINE and op.dialect == "openvino":
@@ -112,19 +122,8 @@ def _value(node: ast.expr, values: Mapping[str, int]) -> int:
             return number
         case ast.Name(id=name):
             return values[name]
-        case ast.BinOp(left=left, op=sign, right=right):
-            first, second = _value(left, values), _value(right, values)
-            match sign:
-                case ast.Add():
-                    return first + second
-                case ast.Sub():
-                    return first - second
-                case ast.Mult():
-                    return first * second
-                case ast.FloorDiv():
-                    return first // second
-                case ast.Mod():
-                    return first % second
+        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in SIGNS:
+            return SIGNS[type(sign)](_value(left, values), _value(right, values))
         case ast.BoolOp(op=ast.Or(), values=parts):
             return next((found for part in parts if (found := _value(part, values))), 0)
         case ast.Call(func=ast.Name(id="max"), args=parts):
@@ -183,7 +182,9 @@ def _convolution_gradient(op: Operator) -> Rules:
         return Rules((WINDOW, LEFTOVER, *_split(odd_at_end=odd_at_end)), ())
     natural = Formula("natural", "s * (X - 1) + E - pb - pe", "the smallest Y that X comes from")
     last = Formula("last", "natural + s - 1", "the largest")
-    check = Check("natural <= Y <= last or Y == natural + op", "gradients._ConvolutionGradient._check_asked")
+    check = Check(
+        "natural <= Y <= last or Y == natural + op", "gradients._ConvolutionGradient._check_asked"
+    )
     return Rules((WINDOW, *_pads(op, LEFTOVER), natural, last), (check,))
 
 
@@ -203,11 +204,15 @@ def _onnx_transpose(op: onnx.ConvTranspose, *, stated: bool) -> Rules:
     halves = _split(odd_at_end=(mode == "same_upper") == (op.opset >= 11))
     limit = Check(BELOW, "onnx.ConvTranspose._sized")
     if stated:
-        most = Formula("most", "s * (X - 1) + E + op + s - 1", "the largest Y that may be asked for")
+        most = Formula(
+            "most", "s * (X - 1) + E + op + s - 1", "the largest Y that may be asked for"
+        )
         asked = Check("Y <= most", "onnx.ConvTranspose._check_asked")
         return Rules((WINDOW, most, LEFTOVER, *halves), (limit, asked))
     if mode.startswith("same"):
-        total = Formula("total", "max(s * (X - 1) + E + op - s * X, 0)", "what Y = s * X leaves out")
+        total = Formula(
+            "total", "max(s * (X - 1) + E + op - s * X, 0)", "what Y = s * X leaves out"
+        )
         return Rules((WINDOW, total, *halves, SCATTER), (limit, NOT_EMPTY))
     pads = GIVEN if mode == "none" else NONE
     return Rules((WINDOW, *pads, SCATTER), (limit, NOT_EMPTY))

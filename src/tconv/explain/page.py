@@ -70,7 +70,7 @@ def _operator(name: str, kind: type[Runnable], shared: dict[Rules, int]) -> dict
     for mode, stated, document, old in product(modes, (0, 1), (0, 1), (0, 1)):
         if (document and "reading" not in fields) or (old and "opset" not in fields):
             continue
-        more = {"reading": "document"} if document else {}
+        more: dict[str, Any] = {"reading": "document"} if document else {}
         more |= {"opset": 1} if old else {}
         if stated and "output_shape" in fields and kind.dialect == "onnx":
             more["output_shape"] = [1]
@@ -125,8 +125,9 @@ def _function_modes(kind: type[Runnable]) -> list[str]:
 
 def _stated(kind: type[Runnable], fields: dict[str, Any]) -> str:
     """Tell whether a size can be asked for: never, optional or required."""
-    if kind.wanted is not Operand.FINE or not ("output_shape" in (*fields, kind.third)
-                                               or kind.third == "dst_shape"):
+    if kind.wanted is not Operand.FINE or not (
+        "output_shape" in (*fields, kind.third) or kind.third == "dst_shape"
+    ):
         return "never"
     return "required" if kind.dialect == "onednn" else "optional"
 
@@ -170,5 +171,3 @@ def _least(each: "dataclasses.Field[Any]") -> int | None:
 
 def _read(name: str) -> str:
     return (resources.files("tconv.explain") / "web" / name).read_text(encoding="utf-8")
-
-

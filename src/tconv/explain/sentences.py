@@ -69,7 +69,7 @@ def _sentence(node: ast.expr) -> Sentence:
         return node.value
     if isinstance(node, ast.JoinedStr):
         return "".join(
-            part.value if isinstance(part, ast.Constant) else f"{{{ast.unparse(part.value)}}}"
+            str(part.value) if isinstance(part, ast.Constant) else f"{{{ast.unparse(part.value)}}}"
             for part in node.values
             if isinstance(part, ast.Constant | ast.FormattedValue)
         )

@@ -80,10 +80,15 @@ def attributes_of(state: State) -> dict[str, Any]:
         said["reading"] = state.reading
     if state.opset != 22:
         said["opset"] = state.opset
-    if state.output_shape is not None and kind.third != "output_shape" or kind.dialect == "onednn":
-        said |= {"output_shape": _listed(state.output_shape), "dst_shape": _listed(state.output_shape)}
+    if kind.dialect != "openvino":  # whose output_shape is an input
+        said |= {
+            "output_shape": _listed(state.output_shape),
+            "dst_shape": _listed(state.output_shape),
+        }
     if kind.wanted is Operand.WEIGHTS:
-        said["weights_shape"] = list(_weights_layout(kind, state).shape(_sizes(state), state.kernel))
+        said["weights_shape"] = list(
+            _weights_layout(kind, state).shape(_sizes(state), state.kernel)
+        )
     names = [each.name for each in dataclasses.fields(kind)]
     return {name: said[name] for name in names if said.get(name) is not None}
 
@@ -92,7 +97,7 @@ def call_of(state: State) -> tuple[Runnable, tuple[tuple[int, ...], ...]]:
     """Return the operator and the shapes of its inputs; the operator refuses what is wrong."""
     kind = page_operators()[state.op]
     op = kind(**attributes_of(state))
-    spatial = {operand: state.size for operand in Operand} | {Operand.WEIGHTS: state.kernel}
+    spatial = dict.fromkeys(Operand, state.size) | {Operand.WEIGHTS: state.kernel}
     if op.wanted is Operand.WEIGHTS:
         spatial[Operand.COARSE] = _other_side(op, state)
     layouts = {operand: op.data_layout(operand) for operand in (Operand.COARSE, Operand.FINE)}
@@ -134,13 +139,17 @@ def state_of(name: str, op: Runnable, shapes: Sequence[ShapeLike]) -> State:
         pads_end=tuple(each["pe"] for each in letters),
         output_padding=tuple(each["op"] for each in letters),
         output_shape=stated,
-        auto_pad=str(attributes.get("auto_pad") or (padding if isinstance(padding, str) else "none")),
+        auto_pad=str(
+            attributes.get("auto_pad") or (padding if isinstance(padding, str) else "none")
+        ),
         groups=problem.groups,
         x_channels=problem.coarse_channels,
         y_channels=problem.fine_channels,
         batch=problem.batch,
         data_format="NCX" if problem.layout(first).words[-1] == "x" else "NXC",
-        filter_format=str(attributes.get("weights_format") or attributes.get("filter_format") or ""),
+        filter_format=str(
+            attributes.get("weights_format") or attributes.get("filter_format") or ""
+        ),
         reading=str(attributes.get("reading") or ""),
         opset=int(attributes.get("opset") or 22),
     )
@@ -156,11 +165,14 @@ def _sizes(state: State) -> dict[str, int]:
 
 def _weights_layout(kind: type[Runnable], state: State) -> Layout:
     """Return the order of the filter of a gradient by weights, before there is an operator."""
-    spelled = state.filter_format or {
-        each.name: each.default for each in dataclasses.fields(kind)
-    }["weights_format"]
+    spelled = (
+        state.filter_format
+        or {each.name: each.default for each in dataclasses.fields(kind)}["weights_format"]
+    )
     blocked = "I" if "Transpose" in kind.__name__ else "O"
-    return Layout(" ".join("x" if c == "X" else "gc" if c == blocked else "f" for c in str(spelled)))
+    return Layout(
+        " ".join("x" if c == "X" else "gc" if c == blocked else "f" for c in str(spelled))
+    )
 
 
 def _other_side(op: Runnable, state: State) -> Numbers:
@@ -168,6 +180,6 @@ def _other_side(op: Runnable, state: State) -> Numbers:
     rule = rules(op)
     numbers = zip(state.size, state.kernel, state.stride, state.dilation, state.output_padding,
                   state.pads_begin, state.pads_end, strict=True)  # fmt: skip
-    found = [evaluate(rule, dict(zip("Y K s d op pb pe".split(), each, strict=True)))
+    found = [evaluate(rule, dict(zip(["Y", "K", "s", "d", "op", "pb", "pe"], each, strict=True)))
              for each in numbers]  # fmt: skip
     return tuple(max(values["X"], 1) for values in found)

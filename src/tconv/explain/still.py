@@ -41,9 +41,7 @@ def draw_still(told: Explanation) -> Drawing:
 
 def _headline(told: Explanation) -> str:
     op, problem = told.op, told.problem
-    given = ", ".join(
-        f"{told.names[o]} {'x'.join(map(str, problem.spatial(o)))}" for o in op.given
-    )
+    given = ", ".join(f"{told.names[o]} {'x'.join(map(str, problem.spatial(o)))}" for o in op.given)
     result = "x".join(map(str, problem.spatial(op.wanted)))
     return f"{op.title()}: {given} gives {op.result} {result}"
 
@@ -162,7 +160,9 @@ def _line(told: Explanation, chosen: Point, met: Mapping[Operand, set[Point]]) -
         place = {Operand.COARSE: c, Operand.WEIGHTS: t, Operand.FINE: f}[wanted]
         on = place == chosen[0]
         colour, thick = (LIGHT["ink"], 2.4) if on else (LIGHT["line"], 1.0)
-        lines.append((on, Stroke((centre(c), below), (at(f) + half, top + SIDE - GAP), colour, thick)))
+        lines.append(
+            (on, Stroke((centre(c), below), (at(f) + half, top + SIDE - GAP), colour, thick))
+        )
     marks += [stroke for on, stroke in sorted(lines, key=lambda each: each[0])]
     for place in range(low, high):
         if not 0 <= place < axis.fine_size:
@@ -198,7 +198,9 @@ def _plane(told: Explanation, chosen: Point, met: Mapping[Operand, set[Point]]) 
     (top_low, top_high), (left_low, left_high) = (_bounds(axis) for axis in axes)
     marks: list[Mark] = []
 
-    def grid(operand: Operand, x: float, y: float, low: Point, high: Point, title: str) -> None:
+    def grid(operand: Operand, at: tuple[float, float], low: Point, high: Point) -> None:
+        x, y = at
+        title = f"{'taps of ' if operand is Operand.WEIGHTS else ''}{names[operand]}"
         marks.append(Words(x, y - 14, title, LIGHT["quiet"]))
         for point in product(range(low[0], high[0]), range(low[1], high[1])):
             place = x + (point[1] - low[1]) * SIDE, y + (point[0] - low[0]) * SIDE
@@ -223,13 +225,12 @@ def _plane(told: Explanation, chosen: Point, met: Mapping[Operand, set[Point]]) 
             )  # fmt: skip
 
     low, high = (top_low, left_low), (top_high, left_high)
-    grid(Operand.FINE, MARGIN, 66, low, high, names[Operand.FINE])
+    grid(Operand.FINE, (MARGIN, 66), low, high)
     beside = MARGIN + (left_high - left_low) * SIDE + 28
     coarse = told.problem.spatial(Operand.COARSE)
-    grid(Operand.COARSE, beside, 66, (0, 0), coarse, names[Operand.COARSE])
+    grid(Operand.COARSE, (beside, 66), (0, 0), coarse)
     taps = told.problem.spatial(Operand.WEIGHTS)
-    title = f"taps of {names[Operand.WEIGHTS]}"
-    grid(Operand.WEIGHTS, beside, 66 + coarse[0] * SIDE + 38, (0, 0), taps, title)
+    grid(Operand.WEIGHTS, (beside, 66 + coarse[0] * SIDE + 38), (0, 0), taps)
     return marks
 
 

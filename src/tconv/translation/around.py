@@ -28,8 +28,9 @@ def around(
 ) -> Around:
     """Return the steps around a call that takes its operands in ``layouts``."""
     problem, wanted = ask.problem, ask.problem.wanted
-    given = (Operand.FINE, Operand.COARSE) if wanted is Operand.WEIGHTS else (
-        ask.data, Operand.WEIGHTS)
+    given = (
+        (Operand.FINE, Operand.COARSE) if wanted is Operand.WEIGHTS else (ask.data, Operand.WEIGHTS)
+    )
     scatter = wanted is Operand.FINE
     inputs: list[tuple[str, tuple[Step, ...]]] = []
     shapes: list[tuple[int, ...]] = []
@@ -50,7 +51,9 @@ def around(
     if problem.bias and not inside:
         after += (Step("add", bias_shape(layouts[wanted], ask.rank)),)
     after += ask.back(wanted, layouts[wanted])
-    return Around(tuple(inputs), tuple(shapes), _places(ask, given), after, ask.names[wanted], inside)
+    return Around(
+        tuple(inputs), tuple(shapes), _places(ask, given), after, ask.names[wanted], inside
+    )
 
 
 def rewritten(translation: Translation) -> Translation:

@@ -1,4 +1,4 @@
-"""What one axis becomes where pads must be alike, or must not be: the call's numbers and the rest."""
+"""What one axis becomes in a dialect: the numbers of the call, and what is done around it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -42,8 +42,10 @@ def to_keras(ask: Ask) -> Translation:
         }
     )
     texts = write("keras", data_steps, data), write("keras", weights_steps, weights)
-    call = _call(*texts, given, problem.groups) if grouped else (
-        f"keras.ops.{'conv_transpose' if scatter else 'conv'}({', '.join(texts)}{given})"
+    call = (
+        _call(*texts, given, problem.groups)
+        if grouped
+        else (f"keras.ops.{'conv_transpose' if scatter else 'conv'}({', '.join(texts)}{given})")
     )
     result = write("keras", parts.after, call, ask.bias)
     head = "import keras\nimport numpy as np\n" if spread else "import keras\n"

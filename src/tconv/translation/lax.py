@@ -60,7 +60,11 @@ def _own(layout: Layout, usual: str, groups: int) -> Layout:
     def words(axes: str) -> list[str]:
         return sorted(axes.replace("g", "").split() if groups == 1 else axes.split())
 
-    return layout if words(layout.axes) == words(usual) and " g " not in f" {layout} " else Layout(usual)
+    return (
+        layout
+        if words(layout.axes) == words(usual) and " g " not in f" {layout} "
+        else Layout(usual)
+    )
 
 
 def _window_places(layout: Layout, rank: int) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 NOTES = {
     "torch gather": "torch pads both ends alike: zeros are added to the data first.",
-    "torch grow": "torch's output_padding is below max(stride, dilation): zeros are added at the end.",
+    "torch grow": "torch's output_padding is below stride or dilation: zeros are added at the end.",
     "torch crop": "torch pads both ends alike: the rest of the padding is cropped off the result.",
     "onnx grow": "output_padding is below the stride: zeros are added at the end.",
     "more": "all windows that fit are computed: those too many are cropped off the result.",

@@ -77,7 +77,9 @@ class Nodes:
         more = "".join(f", {name}={value}" for name, value in attributes.items())
         self._lines.append(f'make_node("{kind}", {_quoted(inputs)}, {_quoted([output])}{more})')
 
-    def after(self, text: str, steps: Sequence[Step], bias: str | None = None, end: str = "") -> str:
+    def after(
+        self, text: str, steps: Sequence[Step], bias: str | None = None, end: str = ""
+    ) -> str:
         """Add the nodes that do the steps to a value; return the name of the result."""
         for number, step in enumerate(steps, 1):
             output = end if end and number == len(steps) else self.fresh(text)

@@ -14,7 +14,7 @@ from tconv.translation.write import write
 
 DATA = {Operand.COARSE: Layout("n gc x"), Operand.FINE: Layout("n gf x")}
 FUNCTIONS: dict[tuple[bool, bool], tuple[str, type[Runnable]]] = {
-    # (scatter, grouped)
+    # The key tells whether it scatters, and whether there are groups.
     (False, False): ("convolution", operators.Convolution),
     (False, True): ("group_convolution", operators.GroupConvolution),
     (True, False): ("convolution_backprop_data", operators.ConvolutionBackpropData),

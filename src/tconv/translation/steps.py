@@ -1,4 +1,4 @@
-"""What stands around a call: axes moved, zeros added, points cut off; run here, written elsewhere."""
+"""What stands around a call: axes moved, zeros added, points cut off; as data, and in NumPy."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -82,9 +82,7 @@ def moves(
 
 def spatial_pairs(layout: Layout, pairs: Sequence[Pair]) -> tuple[Pair, ...]:
     """Return a pair for each axis of an array, from those of its spatial axes."""
-    return tuple(
-        pair for word in layout.words for pair in (pairs if word == "x" else [(0, 0)])
-    )
+    return tuple(pair for word in layout.words for pair in (pairs if word == "x" else [(0, 0)]))
 
 
 def _words(layout: Layout, *, alone: bool) -> list[str]:

@@ -83,7 +83,9 @@ def _translation(  # noqa: PLR0913 - the parts of an answer
         before=tuple(steps for _, steps in parts.inputs),
         after=parts.after,
         places=parts.places,
-        third=LAYOUTS[Operand.WEIGHTS].shape(ask.problem.sizes, ask.problem.spatial(Operand.WEIGHTS))
+        third=LAYOUTS[Operand.WEIGHTS].shape(
+            ask.problem.sizes, ask.problem.spatial(Operand.WEIGHTS)
+        )
         if weights
         else None,
     )

@@ -6,7 +6,6 @@ from tconv.calls import Runnable
 from tconv.dialects.attributes import nearest, shown
 from tconv.dialects.operator import BIAS, ShapeLike
 from tconv.errors import ProblemError, UnsupportedError
-from tconv.problem import Operand
 from tconv.translation.ask import Ask
 from tconv.translation.keras import to_keras
 from tconv.translation.lax import to_lax
@@ -73,12 +72,12 @@ def _dialect(to: object) -> str:
 def _ask(op: Runnable, shapes: tuple[ShapeLike, ...]) -> Ask:
     """Return what a call asks, after the document's own checks."""
     if not 2 <= len(shapes) <= 3:
-        names = [*op.inputs, *([f"[{op.third}]"] if op.third else [])]
+        inputs = [*op.inputs, *([f"[{op.third}]"] if op.third else [])]
         raise ProblemError(
             op.title(),
             f"{len(shapes)} shapes were given.",
             got={},
-            rule=f"the inputs are {', '.join(names)}   ({op.document})",
+            rule=f"the inputs are {', '.join(inputs)}   ({op.document})",
             fix=f"pass the shapes of {' and '.join(op.inputs)}",
         )
     problem = op.problem(*shapes)

@@ -44,11 +44,14 @@ class Translation:
         given = [(first, second)[place] for place in self.places]
         inputs = [run(steps, array) for steps, array in zip(self.before, given, strict=True)]
         later = any(step.kind == "add" for step in self.after)
-        third = self.third if bias is None or later else bias
-        return run(self.after, self.operator(*inputs, third), bias)
+        first, second = inputs
+        third: object = self.third if bias is None or later else bias
+        return run(self.after, self.operator(first, second, third), bias)
 
     def __str__(self) -> str:
         """Print how it is said, and the code."""
         verdict = "one call" if self.exact else "no equivalent call; rewritten exactly"
         notes = [f"  {note}" for note in self.notes]
-        return "\n".join([f"{self.to}: {verdict}", *notes, *(f"    {x}" for x in self.code.split("\n"))])
+        return "\n".join(
+            [f"{self.to}: {verdict}", *notes, *(f"    {x}" for x in self.code.split("\n"))]
+        )
