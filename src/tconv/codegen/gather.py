@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
+from tconv.codegen.activation import activated
 from tconv.codegen.block import (
     Block,
     KernelShape,
@@ -250,9 +251,10 @@ def _store_panel(  # noqa: PLR0913 - which panel of what
     with counted(b, lines) as line:
         offset = target_line(b, r, block, line.index, (phase, start))
         read = b.mul(b.add(b.mul(line.index, r.sums_pitch), begin), number(columns))
-        arguments = [place(b, where.target, offset), place(b, where.sums, read), added]
+        sums = place(b, where.sums, read)
+        left = activated(b, r, sums, added, (length, used, number(columns)))
         steps = [r.target_x, r.target_c, number(columns)]
-        b.call(store_row, [*arguments, length, used, *steps])
+        b.call(store_row, [place(b, where.target, offset), sums, left, length, used, *steps])
 
 
 def target_line(

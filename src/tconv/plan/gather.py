@@ -24,7 +24,7 @@ SCALARS = (
     "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
     "block", "begin", "end", "blocks", "phases", "span",
     "outer_phases", "group_weights", "points", "sums_pitch", "most_phases",
-    "nowhere", "spare",
+    "nowhere", "spare", "activate", "slope", "zeros",  # the last three by each runner
     "scratch_sums", "scratch_rows", "scratch_places", "scratch_counts",
 )  # fmt: skip
 """The numbers of a gather's record, in order."""
