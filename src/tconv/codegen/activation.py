@@ -241,9 +241,9 @@ class _Maths:
         """Return what lies between 0 and 6."""
         return self.at_most(self.at_least(x, 0.0), 6.0)
 
-    def ramp(self, x: ir.Value) -> ir.Value:
-        """Return six times the hard sigmoid."""
-        return self.relu6(self.b.fadd(x, self.constant(3.0)))
+    def hard_sigmoid(self, x: ir.Value) -> ir.Value:
+        """Return a straight line from 0 at -3 to 1 at 3."""
+        return self.b.fdiv(self.relu6(self.b.fadd(x, self.constant(3.0))), self.constant(6.0))
 
 
 Formula = Callable[[_Maths, ir.Value, ir.Value], ir.Value]
@@ -260,8 +260,8 @@ FORMULAS: dict[str, Formula] = {
     "elu": lambda m, x, slope: _where_below_zero(
         m, x, m.b.fmul(slope, m.exp_less_one(m.at_most(x, 0.0)))
     ),
-    "hardsigmoid": lambda m, x, _: m.b.fdiv(m.ramp(x), m.constant(6.0)),
-    "hardswish": lambda m, x, _: m.b.fdiv(m.b.fmul(x, m.ramp(x)), m.constant(6.0)),
+    "hardsigmoid": lambda m, x, _: m.hard_sigmoid(x),
+    "hardswish": lambda m, x, _: m.b.fmul(x, m.hard_sigmoid(x)),
     "sigmoid": lambda m, x, _: m.sigmoid(x, m.constant(1.0)),
     "silu": lambda m, x, _: m.silu(x),
     "tanh": lambda m, x, _: m.tanh(x),

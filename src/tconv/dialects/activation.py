@@ -3,8 +3,6 @@
 import math
 from numbers import Real
 
-import numpy as np
-
 from tconv.dialects.attributes import shown, word
 from tconv.errors import ProblemError
 from tconv.problem.activation import SLOPES, Activation
@@ -30,13 +28,23 @@ def parse_activation(title: str, value: object) -> Activation | None:
         return Activation(name, usual or 0.0)
     if usual is None:
         raise _wrong(title, value, f"{NAME} is {shown(value)}, but {name} has no slope.")
-    slope = pair[1]
-    real = isinstance(slope, Real | np.floating) and not isinstance(slope, bool)
-    if not real or not math.isfinite(float(slope)):
+    slope = _finite(pair[1])
+    if slope is None:
         raise _wrong(
             title, value, f"{NAME} is {shown(value)}, and its slope is not a finite number."
         )
-    return Activation(name, float(slope))
+    return Activation(name, slope)
+
+
+def _finite(value: object) -> float | None:
+    """Return a Python or NumPy number as float; truth values are no numbers here."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _wrong(title: str, value: object, wrong: str) -> ProblemError:

@@ -73,7 +73,7 @@ FORMULAS: dict[str, Callable[[Floats, float], Floats]] = {
     "relu6": lambda x, _: _relu6(x),
     "elu": lambda x, slope: np.where(x < 0, slope * np.expm1(np.minimum(x, 0)), x),
     "hardsigmoid": lambda x, _: _relu6(x + 3) / 6,
-    "hardswish": lambda x, _: x * _relu6(x + 3) / 6,
+    "hardswish": lambda x, _: x * (_relu6(x + 3) / 6),
     "sigmoid": lambda x, _: _sigmoid(x),
     "silu": lambda x, _: x * _sigmoid(x),
     "tanh": lambda x, _: np.tanh(x),
