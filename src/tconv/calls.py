@@ -1,7 +1,7 @@
 """Operators that run on arrays: call, bind and plan."""
 
 import math
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,11 @@ from tconv.arrays import (
     common_dtype,
     take_array,
 )
+from tconv.dialects.activation import parse_activation
 from tconv.dialects.operator import BIAS, Operator, ShapeLike
 from tconv.errors import ProblemError
 from tconv.plan import Plan
-from tconv.problem import Operand, Problem, numpy_dtype
+from tconv.problem import Activation, Operand, Problem, numpy_dtype
 from tconv.runtime.scratch import address
 
 Result = np.ndarray[Any, np.dtype[Any]]
@@ -42,20 +43,43 @@ class Runnable(Operator):
         raise FrozenInstanceError(f"cannot delete field {name!r}")
 
     def __call__(
-        self, first: object, second: object, third: object = None, *, out: Result | None = None
+        self,
+        first: object,
+        second: object,
+        third: object = None,
+        *,
+        bias: object = None,
+        out: Result | None = None,
     ) -> Result:
         """Compute the result for arrays, in the document's order of inputs.
 
         ``third`` is the optional third input: a bias, or the values of an output_shape.
+        A bias may be given by that name too.
         """
+        if bias is not None:
+            _check_bias(self, third)
+            third = bias
         return _compute(self, first, second, third, out, packed=None)
 
-    def bind(self, second: object, bias: object = None) -> "Bound":
+    def bind(self, second: object, bias: object = None, *, activation: object = None) -> "Bound":
         """Fix the second input (the weights), packed once, and return a callable.
 
-        The values are copied: changing the array afterwards changes nothing.
+        The values are copied: changing the array afterwards changes nothing.  ``activation``
+        is applied to every sum before it is rounded and stored: one of "relu", "leaky_relu",
+        "relu6", "elu", "hardsigmoid", "hardswish", "sigmoid", "silu", "tanh" and "gelu", or a
+        pair of "leaky_relu" or "elu" and its slope.
         """
-        return Bound(self, second, bias)
+        title = self.title()
+        parsed = parse_activation(title, activation)
+        if parsed is not None and self.wanted is Operand.WEIGHTS:
+            raise ProblemError(
+                title,
+                "its result takes no activation.",
+                got={"activation": str(parsed)},
+                rule="an activation is for data; the result here is a gradient of weights",
+                fix="leave activation out of bind",
+            )
+        return Bound(self, second, bias, parsed)
 
     def plan(
         self,
@@ -75,21 +99,16 @@ class Runnable(Operator):
 class Bound:
     """An operator with its weights packed: call it on data of any batch and spatial size."""
 
-    def __init__(self, op: Runnable, second: object, bias: object) -> None:
+    def __init__(
+        self, op: Runnable, second: object, bias: object, activation: Activation | None
+    ) -> None:
         title = op.title()
-        self._op = op
+        self._op, self._activation = op, activation
         given = take_array(title, op.inputs[1], second)
         added = None
         if bias is not None:
-            if op.third not in BIAS:
-                raise ProblemError(
-                    title,
-                    "it takes no bias.",
-                    got={"inputs": ", ".join(op.inputs)},
-                    rule=f"the inputs are {' and '.join(op.inputs)}   ({op.document})",
-                    fix="leave bias out of bind",
-                )
-            added = take_array(title, op.third, bias)
+            _check_bias(op, None)
+            added = take_array(title, str(op.third), bias)
         self._check(given, added)
         check_memory(title, given.shape, given.nbytes)
         with allocating(title, given.shape):
@@ -118,22 +137,24 @@ class Bound:
                     fix=f"leave {op.third} out of bind, or out of the call",
                 )
             third = self._bias
-        result = _compute(op, first, self._second, third, out, packed=self._packed)
+        result = _compute(op, first, self._second, third, out, packed=self._packed,
+                          activation=self._activation)  # fmt: skip
         if type(first) is not np.ndarray or first.dtype is not self._dtype:
             return result
-        if third is None and len(self._quick) < MOST_QUICK:
-            quick = Quick.make(op, first, self._second)
+        if third is self._bias and len(self._quick) < MOST_QUICK:
+            quick = Quick.make(op, first, self._second, self._bias, self._activation)
             if quick is not None:
                 self._quick[first.shape, first.strides] = quick, quick.packed(self._packed)
         return result
 
     def __reduce__(self) -> tuple[object, ...]:
         """Cross process borders as what was bound; it is packed again over there."""
-        return Bound, (self._op, self._second, self._bias)
+        return Bound, (self._op, self._second, self._bias, self._activation)
 
     def __repr__(self) -> str:
         """Print the operator and the shape that is bound."""
-        return f"{self._op!r}.bind({self._op.inputs[1]} {self._second.shape})"
+        activation = f", {self._activation}" if self._activation else ""
+        return f"{self._op!r}.bind({self._op.inputs[1]} {self._second.shape}{activation})"
 
     def _check(self, second: Array, bias: Array | None) -> None:
         """Refuse weights that fit no data at all now, not at the first call."""
@@ -154,27 +175,35 @@ class Bound:
 class Quick:
     """A call that was checked once: for arrays of the same shapes, what is left is addresses."""
 
-    def __init__(self, run: engine.Executable, launch: Any) -> None:  # noqa: ANN401 - known only with a compiler
+    def __init__(self, run: engine.Executable, launch: Any, bias: Array | None) -> None:  # noqa: ANN401 - known only with a compiler
         problem = run.problem
         self._launch, self._run = launch, run
         self._shape = problem.shape(problem.wanted)
         self._dtype = numpy_dtype(problem.dtype)
         self._strides = np.empty(self._shape, self._dtype).strides
         self._item = self._dtype.itemsize
-        self._no_bias = address(run.no_bias)
+        self._bias = run.padded_bias(bias)
+        self._added = address(self._bias)
         self._bytes = self._item * math.prod(self._shape)
 
     @staticmethod
-    def make(op: Operator, first: Array, second: Array) -> "Quick | None":
+    def make(
+        op: Operator,
+        first: Array,
+        second: Array,
+        bias: Array | None = None,
+        activation: Activation | None = None,
+    ) -> "Quick | None":
         """Return the quick way, where kernels take the arrays as they are."""
-        resolved = op.resolve(first.shape, second.shape, None, dtype=first.dtype)
+        third = None if bias is None else bias.shape
+        resolved = op.resolve(first.shape, second.shape, third, dtype=first.dtype)
         if resolved.problem is None or resolved.other_pads is not None:
             return None  # a warning must be given every time
-        run = engine.executable(resolved.problem)
+        run = engine.executable(_activated(resolved.problem, activation))
         strides = np.empty(run.problem.shape(op.wanted), first.dtype).strides
         whole = all(stride % first.itemsize == 0 for stride in first.strides)
         launch = run.launch(first.strides, strides) if whole else None
-        return None if launch is None else Quick(run, launch)
+        return None if launch is None else Quick(run, launch, bias)
 
     def pack(self, weights: Array) -> Any:  # noqa: ANN401 - known only with a compiler
         """Return the weights as kernels read them."""
@@ -198,7 +227,7 @@ class Quick:
         target = address(out)
         if (source | target) % self._item or not weights.finite:
             return None
-        self._launch(source, target, weights.address, self._no_bias)
+        self._launch(source, target, weights.address, self._added)
         return out
 
 
@@ -210,6 +239,7 @@ def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remem
     out: Result | None,
     *,
     packed: Packed | None,
+    activation: Activation | None = None,
 ) -> Result:
     """Check everything, then compute; ``out`` is touched last."""
     title = op.title()
@@ -232,7 +262,7 @@ def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remem
     resolved = op.resolve(first.shape, second.shape, request, dtype=dtype)  # type: ignore[arg-type]
     if resolved.problem is None:
         raise op.unknown_sizes(first.shape, second.shape)
-    problem = resolved.problem
+    problem = _activated(resolved.problem, activation)
     shape = problem.shape(op.wanted)
     if out is not None:
         # What was given, too: an array in a foreign byte order was copied by now.
@@ -249,6 +279,30 @@ def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remem
             return engine.executable(problem).run(left, right, None, out)
         weights = _pack_once(problem, second, packed)
         return engine.executable(problem).run(first, weights, bias, out)
+
+
+def _check_bias(op: Operator, third: object) -> None:
+    """Refuse a bias where the document has none, or where there is one already."""
+    if op.third not in BIAS:
+        raise ProblemError(
+            op.title(),
+            "it takes no bias.",
+            got={"inputs": ", ".join(op.inputs)},
+            rule=f"the inputs are {' and '.join(op.inputs)}   ({op.document})",
+            fix="leave bias out",
+        )
+    if third is not None:
+        raise ProblemError(
+            op.title(),
+            "the bias is given twice.",
+            got={"inputs": ", ".join(op.inputs)},
+            rule=f"bias= is another way to give the input {op.third}",
+            fix="leave one of them out",
+        )
+
+
+def _activated(problem: Problem, activation: Activation | None) -> Problem:
+    return problem if activation is None else replace(problem, activation=activation)
 
 
 def _pack_once(problem: Problem, weights: Array, packed: Packed | None) -> object:

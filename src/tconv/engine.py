@@ -40,17 +40,16 @@ class Executable:
         """Return a kernel that needs nothing but addresses, where there is one.
 
         It takes those of the data, the result, :meth:`PackedWeights.panels` and
-        ``no_bias`` for arrays of the given strides.
+        :meth:`padded_bias` for arrays of the given strides.
         """
-        if self._compiled is None or self.problem.wanted is Operand.WEIGHTS or self.problem.bias:
+        if self._compiled is None or self.problem.wanted is Operand.WEIGHTS:
             return None
         return self._compiled.launch(source, target)
 
-    @property
-    def no_bias(self) -> Array:
-        """Zeros to add where there is no bias."""
-        zeros: Array = self._compiled.no_bias
-        return zeros
+    def padded_bias(self, bias: Array | None) -> Array:
+        """Return the bias as kernels read it; zeros where there is none."""
+        added: Array = self._compiled.no_bias if bias is None else self._compiled.padded(bias)
+        return added
 
     @property
     def packing(self) -> object:

@@ -4,6 +4,7 @@ from errors import (
     array_cases,
     attribute_cases,
     channel_cases,
+    epilogue_cases,
     function_cases,
     limit_cases,
     out_cases,
@@ -22,4 +23,5 @@ CASES = [
     *out_cases.CASES,
     *limit_cases.CASES,
     *xml_cases.CASES,
+    *epilogue_cases.CASES,
 ]

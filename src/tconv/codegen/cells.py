@@ -2,6 +2,7 @@
 
 from llvmlite import ir
 
+from tconv.codegen.activation import activated
 from tconv.codegen.block import Block, KernelShape, Record, emit_block, emit_pack_region
 from tconv.codegen.build import (
     FLOATS,
@@ -53,6 +54,10 @@ def emit_cells(module: ir.Module, shape: KernelShape) -> ir.Function:
     with counted(b, last, first=first) as panel:
         emit_panel(b, r, shape, parts, where, number(0), (panel.index, yes, no))
     columns = b.mul(first, number(shape.columns)), b.mul(last, number(shape.columns))
+    # The bias is in the sums already.
+    width = b.sub(columns[1], columns[0])
+    sizes = b.mul(lines, r.sums_pitch), width, r.sums_point
+    activated(b, r, place(b, where.sums, columns[0]), r.pointer_to("zeros", pointer), sizes)
     _store_cells(b, r, copy_line, block, where, lines, columns)
     b.ret_void()
     return made

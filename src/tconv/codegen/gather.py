@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
+from tconv.codegen.activation import activated
 from tconv.codegen.block import (
     Block,
     KernelShape,
@@ -196,7 +197,8 @@ def _stores_direct(b: ir.IRBuilder, r: Record, shape: KernelShape, panel: ir.Val
         b.icmp_signed(">=", used, number(shape.columns)),
         b.icmp_signed("==", used, number(shape.lanes)),
     )
-    return b.and_(full, b.icmp_signed("==", r.target_c, number(1)))
+    plain = b.icmp_signed("==", r.activate, number(0))
+    return b.and_(b.and_(full, plain), b.icmp_signed("==", r.target_c, number(1)))
 
 
 def emit_panel(  # noqa: PLR0913 - which panel of what
@@ -232,7 +234,7 @@ def emit_panel(  # noqa: PLR0913 - which panel of what
         panel_weights = place(b, weights, b.mul(r.at("rows_before", both), width))
         segments = place(b, r.segments, r.at("segment_start", both))
         entry = b.mul(x.index, r.points)
-        zero = r.zeros
+        zero = r.blank
         nothing = b.bitcast(zero, where.sums.type)
         bias = b.select(biased, place(b, where.bias, channel), nothing)
         target = sums
@@ -337,9 +339,10 @@ def _store_panel(  # noqa: PLR0913 - which panel of what
     with counted(b, lines) as line:
         offset = target_line(b, r, block, line.index, (phase, start))
         read = b.mul(b.add(b.mul(line.index, r.sums_pitch), begin), number(columns))
-        arguments = [place(b, where.target, offset), place(b, where.sums, read), added]
+        sums = place(b, where.sums, read)
+        left = activated(b, r, sums, added, (length, used, number(columns)))
         steps = [r.target_x, r.target_c, number(columns)]
-        b.call(store_row, [*arguments, length, used, *steps])
+        b.call(store_row, [place(b, where.target, offset), sums, left, length, used, *steps])
 
 
 def target_line(

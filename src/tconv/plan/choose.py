@@ -102,7 +102,7 @@ def _gather(problem: Problem, recipe: Gather, refused: tuple[tuple[str, str], ..
             Step("pack weights", tile, 0),
             Step("pack block", f"{block} points, {recipe.items} work items", 0),
             Step(name, f"tiles of points by {recipe.vectors}x{recipe.lanes}", problem.flops()),
-            Step("store", f"{'add bias, ' if problem.bias else ''}layout {_layout(problem)}", 0),
+            Step("store", f"{_epilogue(problem)}layout {_layout(problem)}", 0),
         ),
         recipe,
     )  # fmt: skip
@@ -130,7 +130,7 @@ def _planes(problem: Problem, recipe: Planes, refused: tuple[tuple[str, str], ..
         (
             Step("pack block", f"{block} points, {recipe.items} work items", 0),
             Step("planes", f"tiles of {recipe.rows} channels by points", problem.flops()),
-            Step("store", f"{'add bias, ' if problem.bias else ''}layout {_layout(problem)}", 0),
+            Step("store", f"{_epilogue(problem)}layout {_layout(problem)}", 0),
         ),
         recipe,
     )  # fmt: skip
@@ -168,8 +168,7 @@ def _portable(problem: Problem, refused: tuple[tuple[str, str], ...]) -> Plan:
             Step(verb[problem.wanted], f"{used} products of {matrix}", problem.flops()),
             Step(
                 "store",
-                f"{'add bias, ' if problem.bias else ''}round to {problem.dtype}, "
-                f"layout {_layout(problem)}",
+                f"{_epilogue(problem)}round to {problem.dtype}, layout {_layout(problem)}",
                 0,
             ),
         ),
@@ -179,3 +178,9 @@ def _portable(problem: Problem, refused: tuple[tuple[str, str], ...]) -> Plan:
 
 def _layout(problem: Problem) -> str:
     return str(problem.layout(problem.wanted))
+
+
+def _epilogue(problem: Problem) -> str:
+    """Return what is done to sums before they are stored."""
+    activation = f"{problem.activation}, " if problem.activation else ""
+    return f"{'add bias, ' if problem.bias else ''}{activation}"

@@ -1,12 +1,13 @@
 """The compiled kernels of this machine, loaded when first needed."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from llvmlite import ir
 
 from tconv import codegen, plan
+from tconv.codegen.activation import emit_activation
 from tconv.codegen.block import KernelShape
 from tconv.codegen.cells import emit_cells
 from tconv.codegen.correlate import emit_correlate
@@ -71,6 +72,14 @@ def pack_weights_kernel(dtype: str) -> int:
 def pack_cells_kernel(dtype: str) -> int:
     """Return the address of ``pack_cells(record, scratch, item)``."""
     return _address("pack_cells", dtype, emit_pack_cells)
+
+
+@cache
+def activation_kernel(dtype: str, name: str, *, across: bool) -> int:
+    """Return the address of ``activate(sums, bias, rows, length, pitch, slope)``."""
+    shape = KernelShape(dtype, machine().lanes(dtype), 1, (1,))
+    title = f"activate_{name}_{'rows' if across else 'points'}"
+    return _compiled(title, shape, partial(emit_activation, name=name, across=across))
 
 
 def _address(name: str, dtype: str, emit: Callable[[ir.Module, KernelShape], object]) -> int:
