@@ -52,15 +52,15 @@ def _cells_pay(problem: Problem, machine: Machine) -> bool:
 
     Planes, where few channels go otherwise, read all data again for every few sums.
     """
-    columns = cell_columns(problem)
+    columns, channels = cell_columns(problem), problem.fine_channels
     if columns > MOST_CELL or problem.coarse_channels < MOST_COLUMNS:
         return False
-    channels = problem.fine_channels
     taps = math.prod(axis.taps for axis in problem.axes)
+    if taps * channels != neighbours_of(problem) * columns:
+        return False  # an infinity must not meet the zeros that stand for taps that are not there
     lanes = machine.lanes(problem.dtype)
-    useful = taps * channels / (neighbours_of(problem) * padded(columns, lanes))
     alone = channels / padded(channels, lanes) if channels > MOST_COLUMNS else PLANES_PACE
-    return useful > CLEARLY * alone
+    return columns / padded(columns, lanes) > CLEARLY * alone
 
 
 def padded(channels: int, lanes: int) -> float:
