@@ -40,7 +40,13 @@ WORDS = {"SHAPE": "1x20x224x224; ? is not known", "F.npy": "the inputs in their 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return 0, or 2 with the error's text on standard error."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    options = _parser(problem=any(word.startswith("--problem") for word in given)).parse_args(given)
+    problem = any(word.startswith("--problem") for word in given)
+    parser = _parser(problem=problem)
+    options, rest = parser.parse_known_args(given)
+    if problem and not any(word.startswith("-") for word in rest):
+        options.words += rest  # words on both sides of an option, where none need be given
+    elif rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     with warnings.catch_warnings():
         warnings.simplefilter("always", AmbiguousSpecWarning)
         warnings.showwarning = _show_warning
