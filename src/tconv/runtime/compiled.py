@@ -15,6 +15,7 @@ from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
 from tconv.plan.planes import Planes
 from tconv.plan.weights import plan_packing
+from tconv.plan.winograd import Winograd
 from tconv.problem import Operand, Problem, numpy_dtype
 from tconv.runtime import pool
 from tconv.runtime.kernels import (
@@ -46,12 +47,12 @@ class PackedWeights:
         self.finite = finite  # with infinities, zeros around the picture must not be multiplied
 
 
-class _Runner:
+class Runner:
     """What FINE and COARSE by any compiled algorithm have in common."""
 
     fields: Mapping[str, int]
 
-    def __init__(self, problem: Problem, recipe: Gather | Planes, kernel: int) -> None:
+    def __init__(self, problem: Problem, recipe: Gather | Planes | Winograd, kernel: int) -> None:
         self.problem, self.kernel = problem, kernel
         self.dtype = numpy_dtype(problem.dtype)
         fine = problem.wanted is Operand.FINE
@@ -104,7 +105,7 @@ class _Runner:
         return record
 
 
-class PlanesRunner(_Runner):
+class PlanesRunner(Runner):
     """FINE or COARSE with few channels a group."""
 
     fields = planes_plan.FIELDS
@@ -124,7 +125,7 @@ class PlanesRunner(_Runner):
         return PackedWeights(panels, address(panels), weights, finite=finite)
 
 
-class GatherRunner(_Runner):
+class GatherRunner(Runner):
     """FINE or COARSE by a compiled gather."""
 
     fields = gather_plan.FIELDS

@@ -1,7 +1,7 @@
 """The compiled kernels of this machine, loaded when first needed."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from llvmlite import ir
@@ -12,8 +12,11 @@ from tconv.codegen.correlate import emit_correlate
 from tconv.codegen.gather import emit_gather
 from tconv.codegen.planes import emit_planes
 from tconv.codegen.weights import emit_pack_weights
+from tconv.codegen.winograd import emit_winograd
+from tconv.codegen.winograd_weights import emit_transform_weights
 from tconv.jit import KernelSource, Machine, host_machine, load_kernel, source_version
 from tconv.plan.choose import tile_rows
+from tconv.plan.transforms import Form
 from tconv.settings import settings
 
 
@@ -53,19 +56,39 @@ def pack_weights_kernel(dtype: str) -> int:
     return _address("pack_weights", dtype, emit_pack_weights)
 
 
-def _address(name: str, dtype: str, emit: Callable[[ir.Module, KernelShape], object]) -> int:
-    return _compiled(name, kernel_shape(dtype, machine()), emit)
+@cache
+def winograd_kernel(dtype: str, forms: tuple[Form, ...]) -> int:
+    """Return the address of ``winograd(record, scratch, item)`` for forms of the axes."""
+    return _address("winograd", dtype, partial(emit_winograd, forms=forms), str(forms))
+
+
+@cache
+def transform_weights_kernel(dtype: str, forms: tuple[Form, ...]) -> int:
+    """Return the address of ``transform_weights(record, scratch, item)``, likewise."""
+    emit = partial(emit_transform_weights, forms=forms)
+    return _address("transform_weights", dtype, emit, str(forms))
+
+
+def _address(
+    name: str, dtype: str, emit: Callable[[ir.Module, KernelShape], object], more: str = ""
+) -> int:
+    return _compiled(name, kernel_shape(dtype, machine()), emit, more)
 
 
 def _compiled(
-    name: str, shape: KernelShape, emit: Callable[[ir.Module, KernelShape], object]
+    name: str,
+    shape: KernelShape,
+    emit: Callable[[ir.Module, KernelShape], object],
+    more: str = "",
 ) -> int:
+    """Return a kernel's address; ``more`` is what it is baked for besides the shape."""
+
     def text() -> str:
         module = ir.Module(name)
         emit(module, shape)
         return str(module)
 
-    source = KernelSource(name, repr(shape), _version(), text)
+    source = KernelSource(name, f"{shape!r}{more}", _version(), text)
     return load_kernel(source, machine(), settings().cache_dir).address(f"{name}_{shape.dtype}")
 
 

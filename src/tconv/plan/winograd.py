@@ -1,0 +1,351 @@
+"""Winograd's algorithm over phases, for FINE and COARSE.
+
+The points of a block are cut into tiles, a few points on each axis.  What a tile reads is
+transformed once, whatever phase it writes.  Then there is one matrix product for each point
+of the transform: its rows are tiles, its depth is the channels read times the phases read
+(COARSE with a stride), and its columns are the channels written, phase by phase (FINE).
+The products of a phase are transformed back, and stored as a gather stores its sums.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from tconv.plan.gather import (
+    AxisPhases,
+    Scratch,
+    all_phases,
+    axis_numbers,
+    choose_chunks,
+    make_record,
+    outer_tables,
+    shrink,
+)
+from tconv.plan.machine import Machine
+from tconv.plan.transforms import Form, transforms
+from tconv.problem import Operand, Problem
+
+SCALARS = (
+    "source", "target", "weights", "bias", "flags",  # addresses, filled in by each call
+    "source_g", "source_c", "source_x",  # element steps, by each call
+    "target_g", "target_c", "target_x",
+    "outer",  # axes but the last; the batch is the first of them
+    "groups", "chunks", "panels", "panels_a_chunk", "panels_a_pass",
+    "depth", "columns",  # channels of a group: read, written
+    "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
+    "block", "begin", "end", "blocks", "phases", "span",
+    "outer_phases", "most_phases",
+    "slab",  # channels that are packed and transformed together
+    "parts", "part_pitch",  # phases read, all axes together; elements of one in a tile's row
+    "row_pitch", "point_pitch",  # elements of transformed data: of a tile, of a point
+    "product_pitch", "panel_pitch",  # elements of products: of a point, of a panel
+    "group_weights", "panel_weights", "point_weights", "product_weights",
+    "nowhere", "spare",
+    "scratch_data", "scratch_products", "scratch_sums",
+    "scratch_rows", "scratch_places", "scratch_reads", "scratch_writes", "scratch_images",
+)  # fmt: skip
+"""The numbers of a record, in order."""
+
+ARRAYS = (
+    "source_steps", "target_steps",  # one for each outer axis, filled in by each call
+    # one for each outer axis
+    "sizes_in", "steps_in", "steps_out", "lows_in", "shifts_out", "outer_block",
+    "begins", "ends", "outer_blocks", "axis_phases", "spans", "pitches",
+    # one for each outer axis and phase of it, and one for each phase of the last axis
+    "phase_low", "phase_high", "last_low", "last_high",
+    # one for each axis, the last one too: points of a tile and how far apart they lie; what a
+    # point adds to a place in the region and among the sums
+    "tile_points", "aparts", "read_steps", "write_steps",
+    # one for each spatial axis: what a neighbour in a tile adds there
+    "tile_reads", "tile_writes",
+    "part_reads",  # where each phase read begins in the region
+    # one for each phase of all axes together and point: which parts are multiplied
+    "segment_start", "segment_count",
+    "segments",
+)  # fmt: skip
+"""The arrays of a record; a number tells where in the record each begins."""
+
+FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
+
+SPARE_ROWS = 8  # entries for the rows of a last tile that there are no points for
+LINE = 16  # elements that keep points of the transform out of each other's way in caches
+
+
+@dataclass(frozen=True, slots=True)
+class WinogradAxis:
+    """One axis cut into tiles."""
+
+    phases: AxisPhases
+    form: Form
+    apart: int  # how far apart the points of a tile lie
+    parts: tuple[int, ...]  # phases read: what each adds to the place read
+    taps: tuple[tuple[tuple[int | None, ...], ...], ...]  # by phase written, part and place
+
+    @property
+    def unit(self) -> int:
+        """Points that whole tiles cover without a hole."""
+        return self.form.outputs * self.apart
+
+    @property
+    def span(self) -> int:
+        """How many neighbours one point reads among, any taps."""
+        step = self.phases.step_in
+        return (self.form.taps - 1) * self.apart * step + self.parts[-1] + 1
+
+    def vanishing(self, phase: int, part: int) -> frozenset[int]:
+        """Return the points of the transform where a phase and part have no weights.
+
+        >>> from tconv.plan.gather import axis_phases
+        >>> from tconv.problem import Axis
+        >>> axis = cut_axis(axis_phases(Axis(8, 4, 3, 2, 1, 1), Operand.FINE), 3)
+        >>> axis.taps
+        (((2, 0),), ((None, 1),))
+        >>> axis.vanishing(0, 0), axis.vanishing(1, 0)
+        (frozenset(), frozenset({0}))
+        """
+        taps = self.taps[phase][part]
+        present = [place for place, tap in enumerate(taps) if tap is not None]
+        matrix = transforms(self.form).weights
+        return frozenset(
+            point for point, row in enumerate(matrix) if not any(row[place] for place in present)
+        )
+
+
+def cut_axis(split: AxisPhases, outputs: int) -> WinogradAxis:
+    """Cut an axis into tiles of some outputs.
+
+    Offsets read are ``low + part + step_in * apart * place``, for a part below the step.
+    """
+    step = split.step_in
+    found = [
+        {divmod(offset - split.low, step)[::-1]: tap for tap, offset in zip(*both, strict=True)}
+        for both in zip(split.taps, split.offsets, strict=True)
+    ]  # by phase: (part, place) -> tap
+    parts = sorted({part for phase in found for part, _ in phase}) or [0]
+    places = [place for phase in found for _, place in phase]
+    apart = math.gcd(*places) or 1
+    count = max(places, default=0) // apart + 1
+    taps = tuple(
+        tuple(tuple(phase.get((part, i * apart)) for i in range(count)) for part in parts)
+        for phase in found
+    )
+    return WinogradAxis(split, Form(outputs, count), apart, tuple(parts), taps)
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseWeights:
+    """The weights of one phase written and one part read: taps, and rows by point."""
+
+    taps: tuple[tuple[int, ...] | None, ...]  # of the form's places, None for a zero
+    rows: tuple[int | None, ...]  # of each point's matrix; None where all would be zeros
+
+
+@dataclass(frozen=True, slots=True)
+class Winograd:
+    """All that a compiled Winograd transform needs to know, but addresses."""
+
+    lanes: int
+    vectors: int
+    forms: tuple[Form, ...]  # of the spatial axes
+    record: tuple[int, ...]  # scalars, then where arrays begin, then the arrays
+    phase_weights: tuple[tuple[PhaseWeights, ...], ...]  # by phase, then part
+    group_weights: int  # elements of transformed weights of one group
+    panels: int
+    block: tuple[int, ...]
+    items: int
+    scratch: int  # elements for one worker
+    multiplications: int  # of all products
+
+
+def plan_winograd(problem: Problem, machine: Machine, outputs: Sequence[int]) -> Winograd:
+    """Lay out blocks, tiles, panels and tables for FINE or COARSE.
+
+    ``outputs`` are the points of a tile on each spatial axis.
+    """
+    lanes, vectors = machine.lanes(problem.dtype), 2
+    width, item = lanes * vectors, machine.vector_bytes // lanes
+    axes = cut_axes(problem, outputs)
+    depth, wanted = problem.coarse_channels, problem.fine_channels
+    if problem.wanted is Operand.COARSE:
+        depth, wanted = wanted, depth
+    splits = [axis.phases for axis in axes]
+    points = math.prod(axis.form.points for axis in axes)
+    parts = math.prod(len(axis.parts) for axis in axes)
+    part_pitch = -(-depth // lanes) * lanes
+    row_pitch = parts * part_pitch
+    block = _choose_block(axes, points * row_pitch * item, machine)
+    sizes = [-(-(axis.phases.end - axis.phases.begin) // axis.unit) for axis in axes]
+    blocks = [
+        -(-size * axis.unit // each) for size, axis, each in zip(sizes, axes, block, strict=True)
+    ]
+    tiles = math.prod(block) // math.prod(axis.form.outputs for axis in axes)
+    panels = -(-wanted // width)
+    boxes = problem.groups * math.prod(blocks)
+    a_chunk = -(-panels // choose_chunks(problem, boxes, panels))
+    chunks = -(-panels // a_chunk)
+    last = splits[-1]
+    phases = len(last.ranges)
+    product_pitch = (tiles + 1) * width + LINE
+    panel = points * product_pitch * item
+    a_pass = max(1, min(a_chunk, machine.l2 // 4 // (phases * panel)))
+    extents = [
+        axis.phases.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
+    ]
+    slab = _choose_slab(math.prod(extents) * item, part_pitch, lanes, machine)
+    pitches = [slab * math.prod(extents[place + 1 :]) for place in range(len(axes))]
+    written = [size * s.step_out if s is last else size for s, size in zip(splits, block, strict=True)]
+    write_steps = [width * math.prod(written[place + 1 :]) for place in range(len(axes))]
+    write_steps[-1] = width * last.step_out
+    product_weights = parts * depth * width
+    point_weights = phases * product_weights
+    panel_weights = points * point_weights
+    outer_phases = math.prod(len(split.ranges) for split in splits[:-1])
+    group_weights = outer_phases * panels * panel_weights
+    weights = _phase_weights(axes)
+    scratch = Scratch(item)
+    region = scratch.take(slab * math.prod(extents))
+    numbers = {
+        **axis_numbers(splits, block, blocks),
+        "end": last.begin + sizes[-1] * axes[-1].unit,
+        "span": axes[-1].span,
+        "groups": problem.groups,
+        "chunks": chunks,
+        "panels": panels,
+        "panels_a_chunk": a_chunk,
+        "panels_a_pass": a_pass,
+        "depth": depth,
+        "columns": wanted,
+        "slab": slab,
+        "parts": parts,
+        "part_pitch": part_pitch,
+        "row_pitch": row_pitch,
+        "point_pitch": tiles * row_pitch + LINE,
+        "product_pitch": product_pitch,
+        "panel_pitch": points * product_pitch,
+        "group_weights": group_weights,
+        "panel_weights": panel_weights,
+        "point_weights": point_weights,
+        "product_weights": product_weights,
+        "nowhere": tiles * width,
+        "spare": SPARE_ROWS,
+        "scratch_data": scratch.take(points * (tiles * row_pitch + LINE)),
+        "scratch_products": scratch.take(phases * a_pass * points * product_pitch),
+        "scratch_sums": scratch.take(math.prod(written) * width),
+        "scratch_rows": scratch.take_table(tiles + SPARE_ROWS),
+        "scratch_places": scratch.take_table(tiles + SPARE_ROWS),
+        "scratch_reads": scratch.take_table(tiles),
+        "scratch_writes": scratch.take_table(tiles),
+        "scratch_images": scratch.take_table(tiles),
+    }
+    assert region == 0  # noqa: S101 - kernels find the region where scratch begins
+    read_steps = [axis.phases.step_in * pitch for axis, pitch in zip(axes, pitches, strict=True)]
+    arrays = {
+        **outer_tables(splits, block, blocks, pitches),
+        "ends": [
+            axis.phases.begin + size * axis.unit
+            for axis, size in zip(axes[:-1], sizes, strict=False)
+        ],
+        "spans": [axis.span for axis in axes[:-1]],
+        "tile_points": [axis.form.outputs for axis in axes],
+        "aparts": [axis.apart for axis in axes],
+        "read_steps": read_steps,
+        "write_steps": write_steps,
+        "tile_reads": [axis.apart * step for axis, step in zip(axes[1:], read_steps[1:], strict=True)],
+        "tile_writes": [axis.apart * step for axis, step in zip(axes[1:], write_steps[1:], strict=True)],
+        "part_reads": [
+            sum(part * pitch for part, pitch in zip(combination, pitches, strict=True))
+            for combination in product(*(axis.parts for axis in axes))
+        ],
+        **_segments(weights, points, part_pitch),
+    }
+    return Winograd(
+        lanes=lanes,
+        vectors=vectors,
+        forms=tuple(axis.form for axis in axes[1:]),
+        record=make_record(SCALARS, ARRAYS, numbers, arrays),
+        phase_weights=weights,
+        group_weights=group_weights,
+        panels=panels,
+        block=tuple(block),
+        items=boxes * chunks,
+        scratch=scratch.size,
+        multiplications=problem.groups * depth * wanted * products_a_tile(weights)
+        * math.prod(size * axis.apart for size, axis in zip(sizes, axes, strict=True)),
+    )
+
+
+def cut_axes(problem: Problem, outputs: Sequence[int]) -> list[WinogradAxis]:
+    """Cut the batch, image by image, and every spatial axis."""
+    splits = all_phases(problem)
+    return [cut_axis(split, count) for split, count in zip(splits, (1, *outputs), strict=True)]
+
+
+def products_a_tile(weights: Sequence[Sequence[PhaseWeights]]) -> int:
+    """Return how many numbers are multiplied for each tile, channel read and channel written."""
+    return sum(row is not None for phase in weights for part in phase for row in part.rows)
+
+
+def _phase_weights(axes: Sequence[WinogradAxis]) -> tuple[tuple[PhaseWeights, ...], ...]:
+    """Return which taps each phase and part has, and where its weights stand."""
+    made = []
+    every = list(product(*(range(axis.form.points) for axis in axes)))
+    for phase in product(*(range(len(axis.phases.ranges)) for axis in axes)):
+        free = [0] * len(every)  # rows of each point's matrix that are taken
+        entries = []
+        for part in product(*(range(len(axis.parts)) for axis in axes)):
+            chosen = list(zip(axes, phase, part, strict=True))
+            taps = []
+            for combination in product(*(axis.taps[p][q] for axis, p, q in chosen)):
+                spatial = combination[1:]  # the batch has none
+                taps.append(None if None in spatial else spatial)
+            vanishing = [axis.vanishing(p, q) for axis, p, q in chosen]
+            rows: list[int | None] = []
+            for index, point in enumerate(every):
+                gone = any(place in none for place, none in zip(point, vanishing, strict=True))
+                rows.append(None if gone else free[index])
+                free[index] += not gone
+            entries.append(PhaseWeights(tuple(taps), tuple(rows)))
+        made.append(tuple(entries))
+    return tuple(made)
+
+
+def _segments(
+    weights: Sequence[Sequence[PhaseWeights]], points: int, part_pitch: int
+) -> dict[str, list[int]]:
+    """Return which parts of a tile's row each phase multiplies at each point."""
+    arrays: dict[str, list[int]] = {"segment_start": [], "segment_count": [], "segments": []}
+    for phase in weights:
+        for point in range(points):
+            used = [part for part, entry in enumerate(phase) if entry.rows[point] is not None]
+            arrays["segment_start"].append(len(arrays["segments"]))
+            arrays["segment_count"].append(len(used))
+            arrays["segments"] += [part * part_pitch for part in used]
+    return arrays
+
+
+MOST_TILES = 192
+FEW_TILES = 48  # below, every weight is read for next to nothing
+
+
+def _choose_block(axes: list[WinogradAxis], tile: int, machine: Machine) -> list[int]:
+    """Return how many points of each axis one work item takes, in whole tiles.
+
+    A tile's transformed data takes ``tile`` bytes; that of all should stay in the second-level
+    cache, but a block of few tiles reads every weight for next to nothing.
+    """
+    sizes = [-(-(axis.phases.end - axis.phases.begin) // axis.unit) for axis in axes]
+    most = max(FEW_TILES, min(MOST_TILES, machine.l2 * 6 // 10 // tile))
+    most = max(1, min(most, machine.l3 // 8 // tile))
+    block = list(sizes)
+    apart = math.prod(axis.apart for axis in axes)
+    while max(block) > 1 and math.prod(block) * apart > most:
+        place = 0 if block[0] > 1 else max(range(len(block)), key=lambda d: block[d])
+        shrink(block, sizes, place)
+    return [size * axis.unit for size, axis in zip(block, axes, strict=True)]
+
+
+def _choose_slab(points: int, channels: int, lanes: int, machine: Machine) -> int:
+    """Return how many channels are packed together: a fifth of L2, but a cache line at least."""
+    fitting = machine.l2 // 5 // points // lanes * lanes
+    return min(channels, max(2 * lanes, fitting))
