@@ -19,7 +19,7 @@ from tconv.arrays import (
 )
 from tconv.dialects.operator import BIAS, Operator, ShapeLike
 from tconv.errors import ProblemError
-from tconv.plan import Plan
+from tconv.plan import ALGORITHMS, Plan
 from tconv.problem import Operand, Problem, numpy_dtype
 from tconv.runtime.scratch import address
 
@@ -50,12 +50,15 @@ class Runnable(Operator):
         """
         return _compute(self, first, second, third, out, packed=None)
 
-    def bind(self, second: object, bias: object = None) -> "Bound":
+    def bind(
+        self, second: object, bias: object = None, *, algorithm: str | None = None
+    ) -> "Bound":
         """Fix the second input (the weights), packed once, and return a callable.
 
-        The values are copied: changing the array afterwards changes nothing.
+        The values are copied: changing the array afterwards changes nothing.  ``algorithm`` is
+        ``"direct"``, ``"winograd"`` or None for what is faster.
         """
-        return Bound(self, second, bias)
+        return Bound(self, second, bias, algorithm)
 
     def plan(
         self,
@@ -64,19 +67,25 @@ class Runnable(Operator):
         third: ShapeLike | None = None,
         *,
         dtype: object = "float32",
+        algorithm: str | None = None,
     ) -> Plan:
-        """Return what will run for inputs of these shapes, and why; print it."""
+        """Return what will run for inputs of these shapes, once bound, and why; print it."""
+        check_algorithm(self.title(), algorithm)
         problem = self.problem(first, second, third, dtype=dtype)
         check_window(self.title(), problem.spatial(Operand.WEIGHTS))
         self.warn_if_ambiguous(self.resolve(first, second, third, dtype=dtype))
-        return engine.plan(problem)
+        return engine.plan(problem, algorithm, bound=True)
 
 
 class Bound:
     """An operator with its weights packed: call it on data of any batch and spatial size."""
 
-    def __init__(self, op: Runnable, second: object, bias: object) -> None:
+    def __init__(
+        self, op: Runnable, second: object, bias: object, algorithm: str | None = None
+    ) -> None:
         title = op.title()
+        check_algorithm(title, algorithm)
+        self._algorithm = algorithm
         self._op = op
         given = take_array(title, op.inputs[1], second)
         added = None
@@ -118,18 +127,19 @@ class Bound:
                     fix=f"leave {op.third} out of bind, or out of the call",
                 )
             third = self._bias
-        result = _compute(op, first, self._second, third, out, packed=self._packed)
+        result = _compute(op, first, self._second, third, out, packed=self._packed,
+                          algorithm=self._algorithm)  # fmt: skip
         if type(first) is not np.ndarray or first.dtype is not self._dtype:
             return result
         if third is None and len(self._quick) < MOST_QUICK:
-            quick = Quick.make(op, first, self._second)
+            quick = Quick.make(op, first, self._second, self._algorithm, bound=True)
             if quick is not None:
                 self._quick[first.shape, first.strides] = quick, quick.packed(self._packed)
         return result
 
     def __reduce__(self) -> tuple[object, ...]:
         """Cross process borders as what was bound; it is packed again over there."""
-        return Bound, (self._op, self._second, self._bias)
+        return Bound, (self._op, self._second, self._bias, self._algorithm)
 
     def __repr__(self) -> str:
         """Print the operator and the shape that is bound."""
@@ -151,6 +161,18 @@ class Bound:
         op.resolve((None,) * (spatial + 2), second.shape, third, dtype=dtype)
 
 
+def check_algorithm(title: str, algorithm: object) -> None:
+    """Refuse an algorithm that is none, or that is not for users to choose."""
+    if algorithm is not None and algorithm not in ALGORITHMS:
+        raise ProblemError(
+            title,
+            f"there is no algorithm {algorithm!r:.60}.",
+            got={},
+            rule="algorithm is 'direct', 'winograd' or None, for what is faster",
+            fix="leave algorithm out",
+        )
+
+
 class Quick:
     """A call that was checked once: for arrays of the same shapes, what is left is addresses."""
 
@@ -165,12 +187,19 @@ class Quick:
         self._bytes = self._item * math.prod(self._shape)
 
     @staticmethod
-    def make(op: Operator, first: Array, second: Array) -> "Quick | None":
+    def make(
+        op: Operator,
+        first: Array,
+        second: Array,
+        algorithm: str | None = None,
+        *,
+        bound: bool = False,
+    ) -> "Quick | None":
         """Return the quick way, where kernels take the arrays as they are."""
         resolved = op.resolve(first.shape, second.shape, None, dtype=first.dtype)
         if resolved.problem is None or resolved.other_pads is not None:
             return None  # a warning must be given every time
-        run = engine.executable(resolved.problem)
+        run = engine.executable(resolved.problem, algorithm, bound=bound)
         strides = np.empty(run.problem.shape(op.wanted), first.dtype).strides
         whole = all(stride % first.itemsize == 0 for stride in first.strides)
         launch = run.launch(first.strides, strides) if whole else None
@@ -198,8 +227,8 @@ class Quick:
         target = address(out)
         if (source | target) % self._item or not weights.finite:
             return None
-        self._launch(source, target, weights.address, self._no_bias)
-        return out
+        done = self._launch(source, target, weights.address, self._no_bias)
+        return None if done is False else out
 
 
 def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remembers
@@ -210,6 +239,7 @@ def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remem
     out: Result | None,
     *,
     packed: Packed | None,
+    algorithm: str | None = None,
 ) -> Result:
     """Check everything, then compute; ``out`` is touched last."""
     title = op.title()
@@ -246,14 +276,13 @@ def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remem
         if op.wanted is Operand.WEIGHTS:
             operands = dict(zip(op.given, (first, second), strict=True))
             left, right = (operands[each] for each in problem.given)
-            return engine.executable(problem).run(left, right, None, out)
-        weights = _pack_once(problem, second, packed)
-        return engine.executable(problem).run(first, weights, bias, out)
+            return engine.executable(problem, algorithm).run(left, right, None, out)
+        run = engine.executable(problem, algorithm, bound=packed is not None)
+        return run.run(first, _pack_once(run, second, packed), bias, out)
 
 
-def _pack_once(problem: Problem, weights: Array, packed: Packed | None) -> object:
+def _pack_once(run: engine.Executable, weights: Array, packed: Packed | None) -> object:
     """Pack weights, or find them packed: what the order depends on is the key."""
-    run = engine.executable(problem)
     if packed is None:
         return run.pack(weights)
     key = run.packing

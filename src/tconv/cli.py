@@ -81,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     plan = _operator_parser(commands, "plan", "print what would run, and why")
     plan.add_argument("shapes", nargs="+", metavar="SHAPE")
     plan.add_argument("--dtype", default="float32", help="float32, float64, float16 or bfloat16")
+    plan.add_argument("--algorithm", help="direct or winograd; what is faster if none is named")
     plan.set_defaults(command=_plan)
 
     add_bench_parser(commands)
@@ -175,7 +176,7 @@ def _run(options: argparse.Namespace) -> None:
 def _plan(options: argparse.Namespace) -> None:
     op = _operator(options)
     shapes = [parse_shape_text(text) for text in _two_or_three(op, options.shapes)]
-    print(op.plan(*shapes, dtype=options.dtype))
+    print(op.plan(*shapes, dtype=options.dtype, algorithm=options.algorithm))
 
 
 def _two_or_three(op: Runnable, given: Sequence[object]) -> list[object]:

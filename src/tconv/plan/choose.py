@@ -1,6 +1,7 @@
 """Which algorithm: the first of an ordered list that takes the problem."""
 
 import math
+from dataclasses import replace
 
 from tconv.plan.correlate import Correlate, plan_correlate
 from tconv.plan.gather import Gather, len_of_phases, plan_gather
@@ -8,13 +9,52 @@ from tconv.plan.machine import Machine
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import MOST_COLUMNS, MOST_RESIDUES, Planes, plan_planes
 from tconv.plan.taps import tap_products
+from tconv.plan.winograd import Winograd, plan_winograd
+from tconv.plan.winograd_choice import error_bounds, weigh
+from tconv.errors import UnsupportedError
 from tconv.problem import Operand, Problem, accumulator
 
 MOST_PHASES = 1 << 12  # of all axes together
 
 
-def choose_plan(problem: Problem, machine: Machine | None, no_machine: str) -> Plan:
-    """Return the plan for a problem; without a machine, why not is ``no_machine``."""
+ALGORITHMS = ("direct", "winograd")  # that a user can ask for
+
+
+def choose_plan(
+    problem: Problem,
+    machine: Machine | None,
+    no_machine: str,
+    algorithm: str | None = None,
+    *,
+    bound: bool = False,
+) -> Plan:
+    """Return the plan for a problem; without a machine, why not is ``no_machine``.
+
+    ``algorithm`` is what a user asks for, ``bound`` whether weights are packed once.
+    """
+    direct = algorithm == "direct" or problem.wanted is Operand.WEIGHTS
+    if algorithm != "winograd" and (direct or machine is None):
+        return _choose_direct(problem, machine, no_machine)
+    worth = no_machine if machine is None else weigh(problem, machine)
+    why = worth if isinstance(worth, str) else worth.refusal(bound=bound)
+    if machine is None or isinstance(worth, str) or (why is not None and algorithm is None):
+        if algorithm is not None:
+            raise UnsupportedError(
+                "tconv plan",
+                f"algorithm is 'winograd', but {why}.",
+                got={"problem": problem},
+                rule="an algorithm that is asked for is used or refused, never replaced",
+                fix="leave algorithm out",
+            )
+        plan = _choose_direct(problem, machine, no_machine)
+        return replace(plan, refused=(("winograd", str(why)), *plan.refused))
+    slower = "would take longer" if why is None else f"is asked for, though it {why}"
+    unbound = worth.refusal(bound=False)
+    notes = (("direct", slower), *((("unbound", unbound),) if unbound and not why else ()))
+    return _winograd(problem, plan_winograd(problem, machine, worth.outputs), notes)
+
+
+def _choose_direct(problem: Problem, machine: Machine | None, no_machine: str) -> Plan:
     kernel = {Operand.COARSE: "gather", Operand.FINE: "phases", Operand.WEIGHTS: "correlate"}
     name = kernel[problem.wanted]
     why = None
@@ -70,6 +110,28 @@ def _gather(problem: Problem, recipe: Gather, refused: tuple[tuple[str, str], ..
             Step("pack weights", tile, 0),
             Step("pack block", f"{block} points, {recipe.items} work items", 0),
             Step(name, f"tiles of points by {recipe.vectors}x{recipe.lanes}", problem.flops()),
+            Step("store", f"{'add bias, ' if problem.bias else ''}layout {_layout(problem)}", 0),
+        ),
+        recipe,
+    )  # fmt: skip
+
+
+def _winograd(
+    problem: Problem, recipe: Winograd, refused: tuple[tuple[str, str], ...]
+) -> Plan:
+    forms = " x ".join(map(str, recipe.forms))
+    saved = problem.flops() / 2 / recipe.multiplications
+    bound, direct = error_bounds(problem, recipe)
+    block = "x".join(map(str, recipe.block))
+    points = math.prod(form.points for form in recipe.forms)
+    return Plan(
+        problem, "winograd", f"{forms} needs {saved:.2f} times fewer multiplications", refused,
+        (
+            Step("transform weights", f"{4e-6 * problem.groups * recipe.group_weights:.3f} MB", 0),
+            Step("transform data", f"{block} points, {recipe.items} work items", 0),
+            Step("multiply", f"at {points} points of the transform", 2 * recipe.multiplications),
+            Step("transform back", f"error <= {bound:.1e} * max|data| * sum|weights|, "
+                 f"direct {direct:.1e}", 0),
             Step("store", f"{'add bias, ' if problem.bias else ''}layout {_layout(problem)}", 0),
         ),
         recipe,

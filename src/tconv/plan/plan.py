@@ -6,6 +6,7 @@ from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
 from tconv.plan.planes import Planes
 from tconv.plan.taps import TapProducts
+from tconv.plan.winograd import Winograd
 from tconv.problem import Problem
 
 
@@ -27,7 +28,7 @@ class Plan:
     reason: str
     refused: tuple[tuple[str, str], ...]  # (algorithm, why not)
     steps: tuple[Step, ...]
-    recipe: TapProducts | Gather | Planes | Correlate
+    recipe: TapProducts | Gather | Planes | Correlate | Winograd
 
     def __str__(self) -> str:
         """Print the table that users see."""

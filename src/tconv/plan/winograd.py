@@ -111,6 +111,14 @@ class WinogradAxis:
             point for point, row in enumerate(matrix) if not any(row[place] for place in present)
         )
 
+    def products(self) -> int:
+        """Return how many numbers are multiplied for each tile, all phases and parts."""
+        return sum(
+            self.form.points - len(self.vanishing(phase, part))
+            for phase, parts in enumerate(self.taps)
+            for part in range(len(parts))
+        )
+
 
 def cut_axis(split: AxisPhases, outputs: int) -> WinogradAxis:
     """Cut an axis into tiles of some outputs.

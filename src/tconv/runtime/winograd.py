@@ -31,7 +31,6 @@ class WinogradRunner(Runner):
         self.columns = recipe.lanes * recipe.vectors
         super().__init__(problem, recipe, winograd_kernel(problem.dtype, recipe.forms))
         self.packings: dict[tuple[int, ...], Launch] = {}
-        self.watched: dict[tuple[tuple[int, ...], tuple[int, ...]], Watched] = {}
 
     def pack(self, weights: Array) -> PackedWeights:
         """Return the weights transformed, as panels, zeros past the last channel."""
@@ -54,7 +53,7 @@ class WinogradRunner(Runner):
         launch(address(weights), target, flag.buffer_info()[0])
         return PackedWeights(panels, target, weights, finite=not flag[0])
 
-    def run_watched(
+    def run(
         self, data: Array, packed: PackedWeights, bias: Array | None, out: Array
     ) -> list[int]:
         """Compute into ``out``; return the images with results that are not finite.
