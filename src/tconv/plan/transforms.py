@@ -18,13 +18,12 @@ from functools import cache
 Row = tuple[Fraction, ...]
 Matrix = tuple[Row, ...]
 
-# Besides infinity, by their number.  A number and its negative share half of their additions;
-# powers of these have few digits, so floats hold the matrices exactly; and the last ones err
-# least among all such pairs (docs/winograd.md).
+# Besides infinity, by their number: those with the least noise among fractions of few digits,
+# whose powers floats hold exactly.  A number and its negative share half of their additions.
 POINTS: dict[int, tuple[Fraction, ...]] = {
     2: (Fraction(0), Fraction(1)),
     3: (Fraction(0), Fraction(1), Fraction(-1)),
-    4: (Fraction(0), Fraction(1), Fraction(-1), Fraction(-2)),
+    4: (Fraction(0), Fraction(-1), Fraction(1, 2), Fraction(2)),
     5: (Fraction(0), Fraction(5, 8), Fraction(-5, 8), Fraction(3, 2), Fraction(-3, 2)),
 }
 

@@ -69,7 +69,8 @@ ARRAYS = (
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
 SPARE_ROWS = 8  # entries for the rows of a last tile that there are no points for
-LINE = 16  # elements that keep points of the transform out of each other's way in caches
+FEW_TILES, MOST_TILES = 24, 192  # of a block
+LINE = 16  # elements that keep rows and points out of each other's way in caches
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,18 +183,24 @@ def plan_winograd(problem: Problem, machine: Machine, outputs: Sequence[int]) ->
     parts = math.prod(len(axis.parts) for axis in axes)
     part_pitch = -(-depth // lanes) * lanes
     row_pitch = parts * part_pitch
-    block = _choose_block(axes, points * row_pitch * item, machine)
+    row_pitch += LINE * (row_pitch % (8 * LINE) == 0)
+    panels = -(-wanted // width)
+    phases = len(splits[-1].ranges)
+    outer_phases = math.prod(len(split.ranges) for split in splits[:-1])
+    product_weights = parts * depth * width
+    point_weights = phases * product_weights
+    panel_weights = points * point_weights
+    group_weights = outer_phases * panels * panel_weights
+    block = _choose_block(axes, points * row_pitch * item, group_weights * item, machine)
     sizes = [-(-(axis.phases.end - axis.phases.begin) // axis.unit) for axis in axes]
     blocks = [
         -(-size * axis.unit // each) for size, axis, each in zip(sizes, axes, block, strict=True)
     ]
     tiles = math.prod(block) // math.prod(axis.form.outputs for axis in axes)
-    panels = -(-wanted // width)
     boxes = problem.groups * math.prod(blocks)
-    a_chunk = -(-panels // choose_chunks(problem, boxes, panels))
+    a_chunk = -(-panels // _choose_chunks(problem, axes, boxes, panels))
     chunks = -(-panels // a_chunk)
     last = splits[-1]
-    phases = len(last.ranges)
     product_pitch = (tiles + 1) * width + LINE
     panel = points * product_pitch * item
     a_pass = max(1, min(a_chunk, machine.l2 // 4 // (phases * panel)))
@@ -205,11 +212,6 @@ def plan_winograd(problem: Problem, machine: Machine, outputs: Sequence[int]) ->
     written = [size * s.step_out if s is last else size for s, size in zip(splits, block, strict=True)]
     write_steps = [width * math.prod(written[place + 1 :]) for place in range(len(axes))]
     write_steps[-1] = width * last.step_out
-    product_weights = parts * depth * width
-    point_weights = phases * product_weights
-    panel_weights = points * point_weights
-    outer_phases = math.prod(len(split.ranges) for split in splits[:-1])
-    group_weights = outer_phases * panels * panel_weights
     weights = _phase_weights(axes)
     scratch = Scratch(item)
     region = scratch.take(slab * math.prod(extents))
@@ -332,19 +334,37 @@ def _segments(
     return arrays
 
 
-MOST_TILES = 192
-FEW_TILES = 48  # below, every weight is read for next to nothing
+def _choose_chunks(
+    problem: Problem, axes: Sequence[WinogradAxis], boxes: int, panels: int
+) -> int:
+    """Return into how many work items the panels of one block are split.
+
+    Every chunk transforms the block again.  That should cost little of what it multiplies,
+    but idle workers cost more.
+    """
+    transformed = math.prod(axis.form.points * len(axis.parts) for axis in axes)
+    multiplied = panels * math.prod(axis.products() for axis in axes)
+    most = max(4 // boxes, multiplied // (8 * transformed))
+    return max(1, min(most, choose_chunks(problem, boxes, panels)))
 
 
-def _choose_block(axes: list[WinogradAxis], tile: int, machine: Machine) -> list[int]:
+def most_tiles(tile: int, weights: int, machine: Machine) -> int:
+    """Return how many tiles of so many bytes a block has at most, for these bytes of weights."""
+    few = FEW_TILES if weights <= machine.l3 // 8 else 2 * FEW_TILES
+    most = max(few, min(MOST_TILES, machine.l2 * 6 // 10 // tile))
+    return max(1, min(most, machine.l3 // 6 // tile))
+
+
+def _choose_block(
+    axes: list[WinogradAxis], tile: int, weights: int, machine: Machine
+) -> list[int]:
     """Return how many points of each axis one work item takes, in whole tiles.
 
     A tile's transformed data takes ``tile`` bytes; that of all should stay in the second-level
-    cache, but a block of few tiles reads every weight for next to nothing.
+    cache, but a block of few tiles reads all ``weights`` bytes for next to nothing.
     """
     sizes = [-(-(axis.phases.end - axis.phases.begin) // axis.unit) for axis in axes]
-    most = max(FEW_TILES, min(MOST_TILES, machine.l2 * 6 // 10 // tile))
-    most = max(1, min(most, machine.l3 // 8 // tile))
+    most = most_tiles(tile, weights, machine)
     block = list(sizes)
     apart = math.prod(axis.apart for axis in axes)
     while max(block) > 1 and math.prod(block) * apart > most:

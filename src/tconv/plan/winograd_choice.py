@@ -15,20 +15,21 @@ from tconv.plan.gather import all_phases
 from tconv.plan.machine import Machine
 from tconv.plan.planes import MOST_COLUMNS
 from tconv.plan.transforms import Form, noise, transforms
-from tconv.plan.winograd import Winograd, WinogradAxis, cut_axis
+from tconv.plan.winograd import Winograd, WinogradAxis, cut_axis, most_tiles
 from tconv.problem import Operand, Problem
 
-OUTPUTS = {2: (3, 5), 3: (2, 4), 4: (3,), 5: (2,)}  # of tiles, by taps; with others nothing is saved
+OUTPUTS = {2: (3, 4, 5), 3: (2, 3, 4), 4: (2, 3), 5: (2,)}  # of tiles, by taps; with others nothing is saved
 MOST_PRODUCTS = 64  # points of a transform, all axes together: its code is unrolled
 MOST_NOISE = 2.5  # times the rounding errors of direct sums; the largest of many stays below 4
 MARGIN = 0.92  # of the direct cost: models err
 
 # Measured, in cycles: of one vector and one byte.
 PACK, STORE = 1.5, 4.0  # of a vector read, and of one written
-TRANSFORM = 3.0  # of a vector at a point, on its way in or out
-NEAR_BYTE, FAR_BYTE = 1 / 16, 1 / 4  # of weights, from the last cache and from memory
+TRANSFORM, LARGE_TRANSFORM = 3.0, 8.0  # of a vector at a point, on its way in or out
+FEW_POINTS = 16  # of a transform that stays in registers
+NEAR_BYTE, FAR_BYTE = 1 / 12, 1 / 9  # of weights, from the last cache and from memory
 WEIGHT = 4.0  # of a transformed vector of weights
-TILE_EFFICIENCY = 0.87  # of register tiles, compared with the peak
+EFFICIENCY, PROLOGUE = 0.93, 4  # of register tiles: of the peak, and terms' time to begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +108,10 @@ def _direct_cycles(problem: Problem, machine: Machine, axes: Sequence[WinogradAx
         )
         for axis in axes
     ]
-    products = math.prod(taps) * read * written / (2 * lanes)
+    products = math.prod(taps) * read * written / (2 * lanes) / EFFICIENCY
     weights = 4 * read * written * math.prod(axis.taps for axis in problem.axes)
     inside, outside = _moved(axes, read, written, lanes)
-    once = products / TILE_EFFICIENCY + PACK * inside + STORE * outside
+    once = products + PACK * inside + STORE * outside
     return problem.groups * (once + weights * _byte(weights * problem.groups, machine))
 
 
@@ -129,10 +130,12 @@ def _winograd_cycles(
     phases = math.prod(len(axis.phases.ranges) for axis in axes)
     matrices = math.prod(axis.products() for axis in axes)
     rows = max(tiles, 6)
-    products = rows * matrices * read * written / (2 * lanes) / TILE_EFFICIENCY
-    transforms = TRANSFORM * points * tiles * (read * parts + written * phases) / lanes
+    products = rows * matrices * (read + PROLOGUE / parts) * written / (2 * lanes) / EFFICIENCY
+    each = TRANSFORM if points <= FEW_POINTS else LARGE_TRANSFORM
+    transforms = each * points * tiles * (read * parts + written * phases) / lanes
     weights = 4 * read * written * matrices
-    streams = max(1.0, tiles / 48)
+    most = most_tiles(4 * points * parts * read, weights * problem.groups, machine)
+    streams = -(-tiles // most)
     inside, outside = _moved(axes, read, written, lanes)
     once = products + transforms + PACK * inside + STORE * outside
     once += weights * streams * _byte(weights * problem.groups, machine)
