@@ -9,8 +9,8 @@ from tconv.plan.machine import Machine
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import MOST_COLUMNS, MOST_RESIDUES, Planes, plan_planes
 from tconv.plan.taps import tap_products
-from tconv.plan.winograd import Winograd, plan_winograd
-from tconv.plan.winograd_choice import error_bounds, weigh
+from tconv.plan.winograd import Winograd, error_bounds, plan_winograd
+from tconv.plan.winograd_choice import weigh
 from tconv.errors import UnsupportedError
 from tconv.problem import Operand, Problem, accumulator
 

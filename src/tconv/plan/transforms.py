@@ -125,6 +125,22 @@ def noise(form: Form) -> float:
     return math.sqrt(total / form.outputs) / form.taps
 
 
+@cache
+def growth(form: Form) -> float:
+    """Return how much larger the terms of a form can be than those of its results.
+
+    >>> growth(Form(1, 3)), growth(Form(3, 2))
+    (1.0, 4.0)
+    """
+    made = transforms(form)
+    sizes = [
+        sum(map(abs, data)) * max(map(abs, weights))
+        for data, weights in zip(made.data, made.weights, strict=True)
+    ]
+    sums = [sum(abs(x) * size for x, size in zip(row, sizes, strict=True)) for row in made.result]
+    return float(max(sums))
+
+
 def _polynomial(roots: Sequence[Fraction]) -> Row:
     """Return the coefficients of the product of ``x - root``, the constant first."""
     made = [Fraction(1)]

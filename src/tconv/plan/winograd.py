@@ -23,7 +23,7 @@ from tconv.plan.gather import (
     shrink,
 )
 from tconv.plan.machine import Machine
-from tconv.plan.transforms import Form, transforms
+from tconv.plan.transforms import Form, growth, transforms
 from tconv.problem import Operand, Problem
 
 SCALARS = (
@@ -285,6 +285,23 @@ def plan_winograd(problem: Problem, machine: Machine, outputs: Sequence[int]) ->
     )
 
 
+def error_bounds(problem: Problem, recipe: Winograd) -> tuple[float, float]:
+    """Return how far off a result can be, and the same for direct sums.
+
+    Both are multiples of the largest datum times the sum of the absolute weights that a
+    result meets: half a unit of float32 for each term of a sum, or step of a transform.
+    """
+    unit = 2.0**-24
+    depth = problem.coarse_channels if problem.wanted is Operand.FINE else problem.fine_channels
+    parts = len(recipe.phase_weights[0])
+    taps = max(
+        sum(tap is not None for part in phase for tap in part.taps)
+        for phase in recipe.phase_weights
+    )
+    roundings = depth * parts + 1 + sum(2 * form.points for form in recipe.forms)
+    return unit * roundings * math.prod(map(growth, recipe.forms)), unit * depth * taps
+
+
 def cut_axes(problem: Problem, outputs: Sequence[int]) -> list[WinogradAxis]:
     """Cut the batch, image by image, and every spatial axis."""
     splits = all_phases(problem)
@@ -352,7 +369,7 @@ def most_tiles(tile: int, weights: int, machine: Machine) -> int:
     """Return how many tiles of so many bytes a block has at most, for these bytes of weights."""
     few = FEW_TILES if weights <= machine.l3 // 8 else 2 * FEW_TILES
     most = max(few, min(MOST_TILES, machine.l2 * 6 // 10 // tile))
-    return max(1, min(most, machine.l3 // 6 // tile))
+    return max(1, min(most, 4 * machine.l2 // tile))
 
 
 def _choose_block(
