@@ -20,7 +20,7 @@ from tconv.arrays import (
 from tconv.dialects.operator import BIAS, Operator, ShapeLike
 from tconv.errors import ProblemError
 from tconv.plan import ALGORITHMS, Plan
-from tconv.problem import Operand, Problem, numpy_dtype
+from tconv.problem import Operand, numpy_dtype
 from tconv.runtime.scratch import address
 
 Result = np.ndarray[Any, np.dtype[Any]]
@@ -50,9 +50,7 @@ class Runnable(Operator):
         """
         return _compute(self, first, second, third, out, packed=None)
 
-    def bind(
-        self, second: object, bias: object = None, *, algorithm: str | None = None
-    ) -> "Bound":
+    def bind(self, second: object, bias: object = None, *, algorithm: str | None = None) -> "Bound":
         """Fix the second input (the weights), packed once, and return a callable.
 
         The values are copied: changing the array afterwards changes nothing.  ``algorithm`` is

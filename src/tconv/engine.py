@@ -106,7 +106,6 @@ class Executable:
             return out
         return result
 
-
     def _run_directly(
         self, images: list[int], data: Array, weights: Array, bias: Array | None, out: Array
     ) -> None:

@@ -27,7 +27,9 @@ def map_axes_meaning(
     return box
 
 
-def emit_map_axes(b: ir.IRBuilder, matrices: Sequence[Matrix], box: Mapping[tuple[int, ...], ir.Value]) -> Box:
+def emit_map_axes(
+    b: ir.IRBuilder, matrices: Sequence[Matrix], box: Mapping[tuple[int, ...], ir.Value]
+) -> Box:
     """Multiply a box of vectors by one matrix along each of its axes."""
     made = dict(box)
     sizes = [len(matrix[0]) for matrix in matrices]
@@ -37,9 +39,9 @@ def emit_map_axes(b: ir.IRBuilder, matrices: Sequence[Matrix], box: Mapping[tupl
         before, made = made, {}
         for start in product(*ranges):
             head, tail = start[:axis], start[axis + 1 :]
-            line = [before[*head, place, *tail] for place in range(sizes[axis])]
+            line = [before[(*head, place, *tail)] for place in range(sizes[axis])]
             for place, value in enumerate(_map_line(b, matrix, line)):
-                made[*head, place, *tail] = value
+                made[(*head, place, *tail)] = value
         sizes[axis] = len(matrix)
     return made
 

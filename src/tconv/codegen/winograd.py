@@ -92,16 +92,16 @@ def emit_winograd(module: ir.Module, shape: KernelShape, forms: Sequence[Form]) 
     passes = b.sdiv(b.add(b.sub(last, first), b.sub(r.panels_a_pass, number(1))), r.panels_a_pass)
     with counted(b, r.outer_phases) as phase:
         lines = settle_phase(b, r, block, phase.index)
-        with b.if_then(b.icmp_signed(">", lines, number(0)), likely=True):
-            with counted(b, passes) as turn:
-                start = b.add(first, b.mul(turn.index, r.panels_a_pass))
-                count = smaller(b, b.sub(last, start), r.panels_a_pass)
-                _multiply(b, r, shape, parts.tiles, where, points,
-                          (phase.index, start, count, tiles))  # fmt: skip
-                with counted(b, count) as panel:
-                    _transform_back(b, r, parts.transform_result, where, panel.index, tiles)
-                    _store_panel(b, r, parts.store_row, block, where, lines,
-                                 (phase.index, b.add(start, panel.index), shape.columns))  # fmt: skip
+        needed = b.select(b.icmp_signed(">", lines, number(0)), passes, number(0))
+        with counted(b, needed) as turn:
+            start = b.add(first, b.mul(turn.index, r.panels_a_pass))
+            count = smaller(b, b.sub(last, start), r.panels_a_pass)
+            _multiply(b, r, shape, parts.tiles, where, points,
+                      (phase.index, start, count, tiles))  # fmt: skip
+            with counted(b, count) as panel:
+                _transform_back(b, r, parts.transform_result, where, panel.index, tiles)
+                _store_panel(b, r, parts.store_row, block, where, lines,
+                             (phase.index, b.add(start, panel.index), shape.columns))  # fmt: skip
     b.ret_void()
     return made
 
@@ -130,9 +130,7 @@ def _find(
     )
 
 
-def _fill_tables(
-    b: ir.IRBuilder, r: Record, block: Block, where: _Place, columns: int
-) -> ir.Value:
+def _fill_tables(b: ir.IRBuilder, r: Record, block: Block, where: _Place, columns: int) -> ir.Value:
     """Note for every tile of the block what it reads and writes; return how many there are."""
     store(b, block.start, block.starts, r.outer)
     store(b, block.stop, block.stops, r.outer)
@@ -150,7 +148,9 @@ def _fill_tables(
             count = load(b, block.extents, d)
             here, apart = b.srem(rest, count), r.at("aparts", d)
             # Tiles of points that lie apart stand between each other.
-            behind = b.mul(b.mul(b.sdiv(here, apart), apart), b.sub(r.at("tile_points", d), number(1)))
+            behind = b.mul(
+                b.mul(b.sdiv(here, apart), apart), b.sub(r.at("tile_points", d), number(1))
+            )
             point = b.add(here, behind)
             axis.carried = [
                 b.sdiv(rest, count),
@@ -172,7 +172,7 @@ def _fill_tables(
     return tiles
 
 
-def _emit_data(
+def _emit_data(  # noqa: PLR0913 - what of which block
     b: ir.IRBuilder,
     r: Record,
     shape: KernelShape,
@@ -208,9 +208,7 @@ def emit_transform_data(
     """
     scalar = FLOATS[shape.dtype]
     pointer, vector = scalar.as_pointer(), ir.VectorType(scalar, shape.lanes)
-    made, b = function(
-        module, "transform_data", [pointer, pointer, I64.as_pointer(), I64, I64]
-    )
+    made, b = function(module, "transform_data", [pointer, pointer, I64.as_pointer(), I64, I64])
     target, source, steps, pitch, vectors = made.args
     target.add_attribute("noalias")
     source.add_attribute("noalias")
@@ -335,7 +333,7 @@ def _run_tiles(  # noqa: PLR0913 - what a tile takes
         b.call(tiles[1], [products, data, weights, *tables, *segments])
 
 
-def _transform_back(
+def _transform_back(  # noqa: PLR0913 - what of which panel
     b: ir.IRBuilder,
     r: Record,
     transform_result: ir.Function,

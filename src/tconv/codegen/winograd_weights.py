@@ -61,7 +61,9 @@ def emit_transform_weights(
         rows = place(b, r.rows, b.mul(entry, number(points)))
         with counted(b, r.depth, part.carried) as k:
             line = place(b, source, b.mul(k.index, r.depth_step))
-            k.carried = [_fetch(b, r, buffer, line, offsets, filled, (taps, shape.columns), k.carried[0])]
+            k.carried = [
+                _fetch(b, r, buffer, line, offsets, filled, (taps, shape.columns), k.carried[0])
+            ]
             _transform(b, r, shape, forms, buffer, target, rows, k.index)
         part.carried = k.carried
     total = part.carried[0]

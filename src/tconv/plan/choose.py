@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+from tconv.errors import UnsupportedError
 from tconv.plan.correlate import Correlate, plan_correlate
 from tconv.plan.gather import Gather, len_of_phases, plan_gather
 from tconv.plan.machine import Machine
@@ -11,7 +12,6 @@ from tconv.plan.planes import MOST_COLUMNS, MOST_RESIDUES, Planes, plan_planes
 from tconv.plan.taps import tap_products
 from tconv.plan.winograd import Winograd, error_bounds, plan_winograd
 from tconv.plan.winograd_choice import weigh
-from tconv.errors import UnsupportedError
 from tconv.problem import Operand, Problem, accumulator
 
 MOST_PHASES = 1 << 12  # of all axes together
@@ -116,9 +116,7 @@ def _gather(problem: Problem, recipe: Gather, refused: tuple[tuple[str, str], ..
     )  # fmt: skip
 
 
-def _winograd(
-    problem: Problem, recipe: Winograd, refused: tuple[tuple[str, str], ...]
-) -> Plan:
+def _winograd(problem: Problem, recipe: Winograd, refused: tuple[tuple[str, str], ...]) -> Plan:
     forms = " x ".join(map(str, recipe.forms))
     saved = problem.flops() / 2 / recipe.multiplications
     bound, direct = error_bounds(problem, recipe)

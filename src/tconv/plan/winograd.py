@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from tconv.plan.gather import (
-    AxisPhases,
     Scratch,
-    all_phases,
     axis_numbers,
     choose_chunks,
     make_record,
@@ -23,7 +21,14 @@ from tconv.plan.gather import (
     shrink,
 )
 from tconv.plan.machine import Machine
-from tconv.plan.transforms import Form, growth, transforms
+from tconv.plan.transforms import Form, growth
+from tconv.plan.winograd_axis import (
+    PhaseWeights,
+    WinogradAxis,
+    cut_axes,
+    phase_weights,
+    products_a_tile,
+)
 from tconv.problem import Operand, Problem
 
 SCALARS = (
@@ -71,83 +76,6 @@ FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 SPARE_ROWS = 8  # entries for the rows of a last tile that there are no points for
 FEW_TILES, MOST_TILES = 24, 192  # of a block
 LINE = 16  # elements that keep rows and points out of each other's way in caches
-
-
-@dataclass(frozen=True, slots=True)
-class WinogradAxis:
-    """One axis cut into tiles."""
-
-    phases: AxisPhases
-    form: Form
-    apart: int  # how far apart the points of a tile lie
-    parts: tuple[int, ...]  # phases read: what each adds to the place read
-    taps: tuple[tuple[tuple[int | None, ...], ...], ...]  # by phase written, part and place
-
-    @property
-    def unit(self) -> int:
-        """Points that whole tiles cover without a hole."""
-        return self.form.outputs * self.apart
-
-    @property
-    def span(self) -> int:
-        """How many neighbours one point reads among, any taps."""
-        step = self.phases.step_in
-        return (self.form.taps - 1) * self.apart * step + self.parts[-1] + 1
-
-    def vanishing(self, phase: int, part: int) -> frozenset[int]:
-        """Return the points of the transform where a phase and part have no weights.
-
-        >>> from tconv.plan.gather import axis_phases
-        >>> from tconv.problem import Axis
-        >>> axis = cut_axis(axis_phases(Axis(8, 4, 3, 2, 1, 1), Operand.FINE), 3)
-        >>> axis.taps
-        (((2, 0),), ((None, 1),))
-        >>> axis.vanishing(0, 0), axis.vanishing(1, 0)
-        (frozenset(), frozenset({0}))
-        """
-        taps = self.taps[phase][part]
-        present = [place for place, tap in enumerate(taps) if tap is not None]
-        matrix = transforms(self.form).weights
-        return frozenset(
-            point for point, row in enumerate(matrix) if not any(row[place] for place in present)
-        )
-
-    def products(self) -> int:
-        """Return how many numbers are multiplied for each tile, all phases and parts."""
-        return sum(
-            self.form.points - len(self.vanishing(phase, part))
-            for phase, parts in enumerate(self.taps)
-            for part in range(len(parts))
-        )
-
-
-def cut_axis(split: AxisPhases, outputs: int) -> WinogradAxis:
-    """Cut an axis into tiles of some outputs.
-
-    Offsets read are ``low + part + step_in * apart * place``, for a part below the step.
-    """
-    step = split.step_in
-    found = [
-        {divmod(offset - split.low, step)[::-1]: tap for tap, offset in zip(*both, strict=True)}
-        for both in zip(split.taps, split.offsets, strict=True)
-    ]  # by phase: (part, place) -> tap
-    parts = sorted({part for phase in found for part, _ in phase}) or [0]
-    places = [place for phase in found for _, place in phase]
-    apart = math.gcd(*places) or 1
-    count = max(places, default=0) // apart + 1
-    taps = tuple(
-        tuple(tuple(phase.get((part, i * apart)) for i in range(count)) for part in parts)
-        for phase in found
-    )
-    return WinogradAxis(split, Form(outputs, count), apart, tuple(parts), taps)
-
-
-@dataclass(frozen=True, slots=True)
-class PhaseWeights:
-    """The weights of one phase written and one part read: taps, and rows by point."""
-
-    taps: tuple[tuple[int, ...] | None, ...]  # of the form's places, None for a zero
-    rows: tuple[int | None, ...]  # of each point's matrix; None where all would be zeros
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,10 +137,12 @@ def plan_winograd(problem: Problem, machine: Machine, outputs: Sequence[int]) ->
     ]
     slab = _choose_slab(math.prod(extents) * item, part_pitch, lanes, machine)
     pitches = [slab * math.prod(extents[place + 1 :]) for place in range(len(axes))]
-    written = [size * s.step_out if s is last else size for s, size in zip(splits, block, strict=True)]
+    written = [
+        size * s.step_out if s is last else size for s, size in zip(splits, block, strict=True)
+    ]
     write_steps = [width * math.prod(written[place + 1 :]) for place in range(len(axes))]
     write_steps[-1] = width * last.step_out
-    weights = _phase_weights(axes)
+    weights = phase_weights(axes)
     scratch = Scratch(item)
     region = scratch.take(slab * math.prod(extents))
     numbers = {
@@ -261,8 +191,12 @@ def plan_winograd(problem: Problem, machine: Machine, outputs: Sequence[int]) ->
         "aparts": [axis.apart for axis in axes],
         "read_steps": read_steps,
         "write_steps": write_steps,
-        "tile_reads": [axis.apart * step for axis, step in zip(axes[1:], read_steps[1:], strict=True)],
-        "tile_writes": [axis.apart * step for axis, step in zip(axes[1:], write_steps[1:], strict=True)],
+        "tile_reads": [
+            axis.apart * step for axis, step in zip(axes[1:], read_steps[1:], strict=True)
+        ],
+        "tile_writes": [
+            axis.apart * step for axis, step in zip(axes[1:], write_steps[1:], strict=True)
+        ],
         "part_reads": [
             sum(part * pitch for part, pitch in zip(combination, pitches, strict=True))
             for combination in product(*(axis.parts for axis in axes))
@@ -280,7 +214,10 @@ def plan_winograd(problem: Problem, machine: Machine, outputs: Sequence[int]) ->
         block=tuple(block),
         items=boxes * chunks,
         scratch=scratch.size,
-        multiplications=problem.groups * depth * wanted * products_a_tile(weights)
+        multiplications=problem.groups
+        * depth
+        * wanted
+        * products_a_tile(weights)
         * math.prod(size * axis.apart for size, axis in zip(sizes, axes, strict=True)),
     )
 
@@ -302,41 +239,6 @@ def error_bounds(problem: Problem, recipe: Winograd) -> tuple[float, float]:
     return unit * roundings * math.prod(map(growth, recipe.forms)), unit * depth * taps
 
 
-def cut_axes(problem: Problem, outputs: Sequence[int]) -> list[WinogradAxis]:
-    """Cut the batch, image by image, and every spatial axis."""
-    splits = all_phases(problem)
-    return [cut_axis(split, count) for split, count in zip(splits, (1, *outputs), strict=True)]
-
-
-def products_a_tile(weights: Sequence[Sequence[PhaseWeights]]) -> int:
-    """Return how many numbers are multiplied for each tile, channel read and channel written."""
-    return sum(row is not None for phase in weights for part in phase for row in part.rows)
-
-
-def _phase_weights(axes: Sequence[WinogradAxis]) -> tuple[tuple[PhaseWeights, ...], ...]:
-    """Return which taps each phase and part has, and where its weights stand."""
-    made = []
-    every = list(product(*(range(axis.form.points) for axis in axes)))
-    for phase in product(*(range(len(axis.phases.ranges)) for axis in axes)):
-        free = [0] * len(every)  # rows of each point's matrix that are taken
-        entries = []
-        for part in product(*(range(len(axis.parts)) for axis in axes)):
-            chosen = list(zip(axes, phase, part, strict=True))
-            taps = []
-            for combination in product(*(axis.taps[p][q] for axis, p, q in chosen)):
-                spatial = combination[1:]  # the batch has none
-                taps.append(None if None in spatial else spatial)
-            vanishing = [axis.vanishing(p, q) for axis, p, q in chosen]
-            rows: list[int | None] = []
-            for index, point in enumerate(every):
-                gone = any(place in none for place, none in zip(point, vanishing, strict=True))
-                rows.append(None if gone else free[index])
-                free[index] += not gone
-            entries.append(PhaseWeights(tuple(taps), tuple(rows)))
-        made.append(tuple(entries))
-    return tuple(made)
-
-
 def _segments(
     weights: Sequence[Sequence[PhaseWeights]], points: int, part_pitch: int
 ) -> dict[str, list[int]]:
@@ -351,9 +253,7 @@ def _segments(
     return arrays
 
 
-def _choose_chunks(
-    problem: Problem, axes: Sequence[WinogradAxis], boxes: int, panels: int
-) -> int:
+def _choose_chunks(problem: Problem, axes: Sequence[WinogradAxis], boxes: int, panels: int) -> int:
     """Return into how many work items the panels of one block are split.
 
     Every chunk transforms the block again.  That should cost little of what it multiplies,
@@ -372,9 +272,7 @@ def most_tiles(tile: int, weights: int, machine: Machine) -> int:
     return max(1, min(most, 4 * machine.l2 // tile))
 
 
-def _choose_block(
-    axes: list[WinogradAxis], tile: int, weights: int, machine: Machine
-) -> list[int]:
+def _choose_block(axes: list[WinogradAxis], tile: int, weights: int, machine: Machine) -> list[int]:
     """Return how many points of each axis one work item takes, in whole tiles.
 
     A tile's transformed data takes ``tile`` bytes; that of all should stay in the second-level

@@ -15,7 +15,8 @@ from tconv.plan.gather import AxisPhases, all_phases
 from tconv.plan.machine import Machine
 from tconv.plan.planes import MOST_COLUMNS
 from tconv.plan.transforms import noise
-from tconv.plan.winograd import cut_axis, most_tiles
+from tconv.plan.winograd import most_tiles
+from tconv.plan.winograd_axis import cut_axis
 from tconv.problem import Operand, Problem
 
 # Outputs of tiles to try, by taps; with more taps nothing is saved that rounding allows.
@@ -26,6 +27,7 @@ MOST_NOISE = 2.5  # times the rounding errors of direct sums; the largest of man
 SURE = 0.9  # of the direct cost: models err
 EVEN, MUCH_LESS = 0.98, 0.75  # for one image, if it is for many
 MANY = 8  # images
+MOST_UNBOUND = 24 << 20  # bytes of weights that a call transforms and lets go again
 
 # Measured, in cycles: of one vector, one byte or one term.
 PACK, STORE = 1.5, 4.0  # of a vector read, and of one written
@@ -45,6 +47,7 @@ class Worth:
     among_many: float
     weights: float  # to transform weights, once when bound
     direct: float
+    kept: int  # bytes of transformed weights
 
     def refusal(self, *, bound: bool) -> str | None:
         """Return why it is not worth it, None if it is."""
@@ -52,6 +55,8 @@ class Worth:
             return f"would take {self.alone / self.direct:.2f} times as long"
         if not bound and not self._pays(self.weights):
             return "transforming the weights in every call would cost more than it saves"
+        if not bound and self.kept > MOST_UNBOUND:
+            return f"transformed weights would take {self.kept / 1e6:.1f} MB in every call"
         return None
 
     def _pays(self, more: float) -> bool:
@@ -101,9 +106,10 @@ def worths(problem: Problem, machine: Machine) -> list[Worth]:
         few = math.prod(cut.points for cut in cuts) <= MOST_POINTS
         if quiet and few and any(cut.outputs > 1 for cut in cuts):
             alone, among_many = (_cycles(problem, machine, cuts, n) + moved for n in (1, MANY))
-            weights = WEIGHT * _weights(problem, machine, cuts) / machine.vector_bytes
+            kept = _weights(problem, machine, cuts)
+            weights = WEIGHT * kept / machine.vector_bytes
             outputs = tuple(cut.outputs for cut in cuts)
-            made.append(Worth(outputs, alone, among_many, weights, direct))
+            made.append(Worth(outputs, alone, among_many, weights, direct, kept))
     return made
 
 

@@ -33,7 +33,9 @@ def plan_weight_transform(
     for phase in recipe.phase_weights:
         for part in phase:
             offsets += [
-                MISSING if tap is None else sum(t * step for t, step in zip(tap, spatial, strict=True))
+                MISSING
+                if tap is None
+                else sum(t * step for t, step in zip(tap, spatial, strict=True))
                 for tap in part.taps
             ]
             rows += [-1 if row is None else row for row in part.rows]

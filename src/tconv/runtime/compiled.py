@@ -64,12 +64,15 @@ class Runner:
         self.launches: dict[tuple[tuple[int, ...], tuple[int, ...]], Launch] = {}
         self.no_bias = self._padded(np.zeros(problem.groups * problem.sizes[self.letters[1]]))
 
-    def run(self, data: Array, packed: PackedWeights, bias: Array | None, out: Array) -> None:
-        """Compute into ``out``."""
+    def run(
+        self, data: Array, packed: PackedWeights, bias: Array | None, out: Array
+    ) -> list[int] | None:
+        """Compute into ``out``; return the images that cannot be answered for."""
         data = addressable(data)
         added = self.no_bias if bias is None else self._padded(bias)
         launch = self.launch(data.strides, out.strides)
         launch(address(data), address(out), packed.address, address(added))
+        return None
 
     def launch(self, source: tuple[int, ...], target: tuple[int, ...]) -> "Launch":
         """Return the kernel made ready for arrays of these strides."""

@@ -53,9 +53,7 @@ class WinogradRunner(Runner):
         launch(address(weights), target, flag.buffer_info()[0])
         return PackedWeights(panels, target, weights, finite=not flag[0])
 
-    def run(
-        self, data: Array, packed: PackedWeights, bias: Array | None, out: Array
-    ) -> list[int]:
+    def run(self, data: Array, packed: PackedWeights, bias: Array | None, out: Array) -> list[int]:
         """Compute into ``out``; return the images with results that are not finite.
 
         Transforms mix the outputs of a tile, so an infinity may have spread in there.
