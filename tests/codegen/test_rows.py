@@ -11,8 +11,9 @@ from codegen.meanings import Array, Code, pack_row_meaning, store_row_meaning
 from strategies import whole_numbers
 from tconv.codegen.rows import emit_pack_row, emit_store_row
 from tconv.jit import host_machine
+from tconv.problem import accumulator, numpy_dtype
 
-DTYPES = ("float32", "float64")
+DTYPES = ("float32", "float64", "float16", "bfloat16")
 GUARD = 99
 
 # How points and channels lie in memory: (x_step, c_step) for so many of each.
@@ -56,7 +57,7 @@ def room(count: int, depth: int, steps: tuple[int, int]) -> tuple[int, int]:
 @every_type
 @every_layout
 def test_a_packed_row_equals_its_meaning(dtype: str, layout: str) -> None:
-    """Zeros, then points a pitch apart, zeros between them, then zeros, and nothing behind."""
+    """Zeros, then points a pitch apart, then zeros; nothing between them and nothing behind."""
     made, name, _ = code(dtype)
     sizes = around(host_machine().lanes(dtype))
     places = [(0, 0, 0), (2, 0, 0), (1, 3, 0), (0, 0, 3), (1, 2, 5)]
@@ -65,7 +66,7 @@ def test_a_packed_row_equals_its_meaning(dtype: str, layout: str) -> None:
         steps = LAYOUTS[layout](count, depth)
         span, start = room(count, depth, steps)
         source = whole_numbers((span,), dtype, count, most=1000)
-        expected = np.full((before + count + after) * pitch + 20, GUARD, dtype)
+        expected = np.full((before + count + after) * pitch + 20, GUARD, accumulator(dtype))
         computed = expected.copy()
         numbers = before, count, after, depth, pitch
         pack_row_meaning(expected, source, start, numbers, steps)
@@ -80,17 +81,20 @@ def test_a_row_outside_the_picture_is_zeros(dtype: str, layout: str) -> None:
     """With no points to read, the source is not read either."""
     made, name, _ = code(dtype)
     depth = host_machine().lanes(dtype) + 1
-    target = np.full(5 * (depth + 2) + 20, GUARD, dtype)
+    target = np.full(5 * (depth + 2) + 20, GUARD, accumulator(dtype))
     made.call(name, target, 0, 5, 0, 0, depth, depth + 2, *LAYOUTS[layout](4, depth))
 
-    assert not target[:-20].any()
+    rows = target[:-20].reshape(5, depth + 2)
+    assert not rows[:, :depth].any()
+    assert (rows[:, depth:] == GUARD).all()
     assert (target[-20:] == GUARD).all()
 
 
 def some_sums(count: int, pitch: int, columns: int, dtype: str) -> tuple[Array, Array]:
     """Return sums as tiles leave them, whole panels, and a bias for all columns."""
-    sums = whole_numbers((count * pitch + columns,), dtype, count, most=1000)
-    return sums, whole_numbers((columns,), dtype, pitch, most=1000)
+    kind = accumulator(dtype).name
+    sums = whole_numbers((count * pitch + columns,), kind, count, most=1000)
+    return sums, whole_numbers((columns,), kind, pitch, most=1000)
 
 
 @every_type
@@ -104,7 +108,7 @@ def test_a_stored_row_equals_its_meaning(dtype: str, layout: str) -> None:
         steps = LAYOUTS[layout](max(count, 1), used)
         span, start = room(max(count, 1), used, steps)
         sums, bias = some_sums(count, pitch, columns, dtype)
-        expected = np.full(span + 20, GUARD, dtype)
+        expected = np.full(span + 20, GUARD, numpy_dtype(dtype))
         computed = expected.copy()
         store_row_meaning(expected, start, sums, bias, (count, used), (*steps, pitch))
         made.call(name, computed[start:], sums, bias, count, used, *steps, pitch)
@@ -119,7 +123,7 @@ def test_taps_far_apart_are_stored_as_points(dtype: str) -> None:
     lanes = host_machine().lanes(dtype)
     sums, bias = some_sums(9, 12 * lanes, 2 * lanes, dtype)
     bias[:] = 0
-    expected = np.full(9 * 40, GUARD, dtype)
+    expected = np.full(9 * 40, GUARD, numpy_dtype(dtype))
     computed = expected.copy()
     for steps in ((1, 9, 12 * lanes), (40, 1, 12 * lanes), (2, 20, 12 * lanes)):
         store_row_meaning(expected, 0, sums, bias, (9, lanes + 1), steps)

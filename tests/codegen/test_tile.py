@@ -17,8 +17,9 @@ from tconv.codegen.tile import (
     tile_meaning,
 )
 from tconv.jit import host_machine
+from tconv.problem import accumulator
 
-DTYPES = ("float32", "float64")
+DTYPES = ("float32", "float64", "float16", "bfloat16")
 ROWS, VECTORS = (1, 2, 4, 6), (1, 2)
 DEPTHS = (0, 1, UNROLL - 1, UNROLL, UNROLL + 1, 2 * UNROLL, 2 * UNROLL + 1)
 SEGMENTS = (0, 1, 3)
@@ -45,6 +46,11 @@ def code() -> tuple[Code, dict[Tile, str], dict[Tile, str]]:
     return made, gathers, correlates
 
 
+def sums_type(tile: Tile) -> str:
+    """Return what data and sums are kept in; weights are as they are stored."""
+    return accumulator(tile.dtype).name
+
+
 def whole_numbers(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
     """Return small whole numbers."""
     return strategies.whole_numbers(shape, dtype, seed)
@@ -63,29 +69,33 @@ def test_a_tile_equals_its_meaning(tile: Tile, depth: int) -> None:
     for segments in SEGMENTS:
         if segments * depth == 0:
             continue  # see below
-        data = whole_numbers((200,), tile.dtype, depth)
+        data = whole_numbers((200,), sums_type(tile), depth)
         weights = whole_numbers((segments, depth, tile.columns), tile.dtype, segments)
         rows, starts = offsets(tile.rows, 90, 1), offsets(segments, 90, 2)
         order = np.random.default_rng(3).permutation(tile.rows)
         places = GUARD + order * (tile.columns + 3)
-        expected = np.full(2 * GUARD + tile.rows * (tile.columns + 3), 99, tile.dtype)
+        expected = np.full(2 * GUARD + tile.rows * (tile.columns + 3), 99, sums_type(tile))
         computed = expected.copy()
-        tile_meaning(expected, data, weights, places, rows, starts, depth)
-        made.call(names[tile], computed, data, weights, places, rows, starts, segments, depth)
+        begun = whole_numbers((90 + tile.columns,), sums_type(tile), 5)
+        begins = offsets(tile.rows, 90, 6)
+        tile_meaning(expected, begun, data, weights, places, begins, rows, starts, depth)
+        tables = places, begins, rows, starts
+        made.call(names[tile], computed, begun, data, weights, *tables, segments, depth)
 
         np.testing.assert_array_equal(computed, expected, f"{segments} segments")
 
 
 @every_tile
 @pytest.mark.parametrize(("segments", "depth"), [(0, 0), (0, 5), (3, 0)])
-def test_a_tile_of_nothing_is_zero(tile: Tile, segments: int, depth: int) -> None:
+def test_a_tile_of_nothing_is_what_it_began_with(tile: Tile, segments: int, depth: int) -> None:
     """An output that no tap meets is written all the same."""
-    nothing = np.zeros(8, tile.dtype)
+    nothing = np.zeros(tile.columns, sums_type(tile))
     table = np.zeros(max(tile.rows, segments), np.int64)
     places = np.arange(tile.rows) * tile.columns
-    sums = np.full(tile.rows * tile.columns + GUARD, 99, tile.dtype)
+    sums = np.full(tile.rows * tile.columns + GUARD, 99, sums_type(tile))
     made, names, _ = code()
-    made.call(names[tile], sums, nothing, nothing, places, table, table, segments, depth)
+    tables = places, table, table, table
+    made.call(names[tile], sums, nothing, nothing, nothing, *tables, segments, depth)
 
     assert not sums[:-GUARD].any()
     assert (sums[-GUARD:] == 99).all()
@@ -96,9 +106,27 @@ def test_the_meaning_of_nothing_is_zero_too(segments: int, depth: int) -> None:
     """What NumPy says must not leave old sums where the machine writes zeros."""
     sums, data = np.full(16, 99.0), np.zeros(8)
     places, rows, starts = np.array([0, 8]), np.zeros(2, np.int64), np.zeros(segments, np.int64)
-    tile_meaning(sums, data, np.zeros((segments, depth, 8)), places, rows, starts, depth)
+    weights = np.zeros((segments, depth, 8))
+    tile_meaning(sums, data, data, weights, places, rows, rows, starts, depth)
 
     assert not sums.any()
+
+
+@every_tile
+def test_sums_may_go_back_where_they_began(tile: Tile) -> None:
+    """Long sums are made in parts: each part goes on with the one before."""
+    made, names, _ = code()
+    data = whole_numbers((100,), sums_type(tile), 1)
+    weights = whole_numbers((1, 9, tile.columns), tile.dtype, 2)
+    rows, places = offsets(tile.rows, 80, 3), np.arange(tile.rows) * tile.columns
+    start = np.zeros(1, np.int64)
+    expected = whole_numbers((tile.rows * tile.columns,), sums_type(tile), 4)
+    computed = expected.copy()
+    tile_meaning(expected, expected.copy(), data, weights, places, places, rows, start, 9)
+    tables = places, places, rows, start
+    made.call(names[tile], computed, computed, data, weights, *tables, 1, 9)
+
+    np.testing.assert_array_equal(computed, expected)
 
 
 @every_tile
@@ -107,11 +135,11 @@ def test_a_correlate_tile_equals_its_meaning(tile: Tile, depth: int) -> None:
     """It adds to what is there, and the other side may step by any number of elements."""
     made, _, names = code()
     for segments, step in product(SEGMENTS, (1, 5, 40)):
-        data = whole_numbers((200,), tile.dtype, depth)
-        other = whole_numbers((200 + 40 * DEPTHS[-1],), tile.dtype, step)
+        data = whole_numbers((200,), sums_type(tile), depth)
+        other = whole_numbers((200 + 40 * DEPTHS[-1],), sums_type(tile), step)
         rows = offsets(tile.rows, 90, 1)
         starts, others = offsets(segments, 90, 2), offsets(segments, 90, 3)
-        expected = whole_numbers((tile.rows + 2, tile.columns), tile.dtype, segments)
+        expected = whole_numbers((tile.rows + 2, tile.columns), sums_type(tile), segments)
         computed = expected.copy()
         correlate_tile_meaning(expected[1:-1], data, other, rows, starts, others, depth, step)
         sums = computed[1:-1]
@@ -129,9 +157,12 @@ def test_the_comparison_can_fail() -> None:
     expected = np.zeros(tile.rows * tile.columns, np.float32)
     computed = expected.copy()
     start = np.zeros(1, np.int64)
-    tile_meaning(expected, data, weights, places, rows, start, UNROLL + 1)
+    begun = np.zeros(tile.columns, np.float32)
+    begins = np.zeros(tile.rows, np.int64)
+    tile_meaning(expected, begun, data, weights, places, begins, rows, start, UNROLL + 1)
     weights[0, -1, -1] += 1
     made, names, _ = code()
-    made.call(names[tile], computed, data, weights, places, rows, start, 1, UNROLL + 1)
+    tables = places, begins, rows, start
+    made.call(names[tile], computed, begun, data, weights, *tables, 1, UNROLL + 1)
 
     assert (computed != expected).sum() == tile.rows

@@ -26,7 +26,7 @@ from tconv.threads import get_num_threads, set_num_threads
 Array = npt.NDArray[Any]
 
 LAYOUTS = {"NCX": ("n gc x", "n gf x"), "NXC": ("n x gc", "n x gf")}
-DTYPES = ("float32", "float64")
+DTYPES = ("float32", "float64", "float16", "bfloat16")
 DATA_WANTED = (Operand.FINE, Operand.COARSE)
 
 

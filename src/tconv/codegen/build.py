@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+I1, I16, I32, I64 = ir.IntType(1), ir.IntType(16), ir.IntType(32), ir.IntType(64)
 F32, F64 = ir.FloatType(), ir.DoubleType()
 VOID = ir.VoidType()
-FLOATS = {"float32": F32, "float64": F64}
-BYTES = {"float32": 4, "float64": 8}
+# What each type is computed in, how many bytes that takes, and what its arrays hold.
+FLOATS = {"float32": F32, "float64": F64, "float16": F32, "bfloat16": F32}
+BYTES = {"float32": 4, "float64": 8, "float16": 4, "bfloat16": 4}
+STORED = {"float32": F32, "float64": F64, "float16": I16, "bfloat16": I16}
 
 
 @dataclass
@@ -171,4 +173,4 @@ def larger(b: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
 
 def _element_bytes(kind: ir.Type) -> int:
     element = kind.element if isinstance(kind, ir.VectorType) else kind
-    return {F32: 4, F64: 8, I64: 8, I32: 4}[element]
+    return {F32: 4, F64: 8, I64: 8, I32: 4, I16: 2}[element]

@@ -16,6 +16,7 @@ from tconv.codegen.block import (
 from tconv.codegen.build import (
     FLOATS,
     I64,
+    STORED,
     counted,
     fma,
     function,
@@ -30,7 +31,8 @@ from tconv.codegen.build import (
     zeros,
 )
 from tconv.codegen.gather import settle_phase, target_line
-from tconv.codegen.rows import copy, zero_fill
+from tconv.codegen.rows import pack_run, zero_fill
+from tconv.codegen.stored import covered, if_enough, rounded, store_each, widen_each, widened
 from tconv.plan.planes import ARRAYS, FIELDS
 
 
@@ -83,42 +85,41 @@ def emit_pack_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
 
     ``target[c * pitch + before + j] = source[c * c_step + j * x_step]``, zeros around.
     """
-    scalar = FLOATS[shape.dtype]
-    pointer = scalar.as_pointer()
-    made, b = function(module, f"pack_planes_{shape.dtype}", [pointer, pointer, *[I64] * 7])
+    dtype, lanes = shape.dtype, shape.lanes
+    pointers = [FLOATS[dtype].as_pointer(), STORED[dtype].as_pointer()]
+    made, b = function(module, f"pack_planes_{dtype}", [*pointers, *[I64] * 7])
     target, source, channels, pitch, before, count, after, c_step, x_step = made.args
     target.add_attribute("noalias")
     source.add_attribute("noalias")
-    lanes = shape.lanes
-    vector = ir.VectorType(scalar, lanes)
     with counted(b, channels) as c:
         row = place(b, target, b.mul(c.index, pitch))
-        zero_fill(b, row, before, shape.dtype)
-        zero_fill(b, place(b, row, b.add(before, count)), after, shape.dtype)
+        zero_fill(b, row, before, dtype)
+        zero_fill(b, place(b, row, b.add(before, count)), after, dtype)
     inner = place(b, target, before)
     with b.if_else(b.icmp_signed("==", x_step, number(1))) as (rows_lie, others):
         with rows_lie, counted(b, channels) as c:
             row = place(b, inner, b.mul(c.index, pitch))
-            copy(b, row, place(b, source, b.mul(c.index, c_step)), count, shape.dtype)
+            pack_run(b, row, place(b, source, b.mul(c.index, c_step)), count, dtype, lanes)
         with others:
             side_by_side = b.icmp_signed("==", c_step, number(1))
-            squares = b.select(side_by_side, number(-lanes), number(0))
-            whole_c, whole_x = b.and_(channels, squares), b.and_(count, squares)
-            with counted(b, whole_c, step=lanes) as c, counted(b, whole_x, step=lanes) as x:
-                points = [
-                    load(b, place(b, source, b.mul(b.add(x.index, number(i)), x_step)), c.index,
-                         vector)
-                    for i in range(lanes)
-                ]  # fmt: skip
+            square = b.and_(side_by_side, b.icmp_signed(">=", count, number(lanes)))
+            square_c = b.select(square, if_enough(b, channels, lanes), number(0))
+            with covered(b, square_c, lanes) as c, covered(b, count, lanes) as x:
+                reads = [b.mul(b.add(x, number(i)), x_step) for i in range(lanes)]
+                points = [widened(b, place(b, source, read), c, dtype, lanes) for read in reads]
                 for i, row in enumerate(transpose(b, points)):
-                    line = place(b, inner, b.mul(b.add(c.index, number(i)), pitch))
-                    store(b, row, line, x.index)
-            with counted(b, channels) as c:
-                done = b.select(b.icmp_signed("<", c.index, whole_c), whole_x, number(0))
-                row = place(b, inner, b.mul(c.index, pitch))
-                plane = place(b, source, b.mul(c.index, c_step))
-                with counted(b, count, first=done) as x:
-                    store(b, load(b, plane, b.mul(x.index, x_step)), row, x.index)
+                    store(b, row, place(b, inner, b.mul(b.add(c, number(i)), pitch)), x)
+            vectors = if_enough(b, count, lanes)
+            with counted(b, channels, first=square_c) as channel:
+                row = place(b, inner, b.mul(channel.index, pitch))
+                plane = place(b, source, b.mul(channel.index, c_step))
+                with covered(b, vectors, lanes) as x:
+                    reads = [b.mul(b.add(x, number(i)), x_step) for i in range(lanes)]
+                    places = [place(b, plane, read) for read in reads]
+                    widen_each(b, places, place(b, row, x), dtype)
+                with counted(b, count, first=vectors) as point:
+                    value = widened(b, plane, b.mul(point.index, x_step), dtype)
+                    store(b, value, row, point.index)
     b.ret_void()
     return made
 
@@ -128,9 +129,9 @@ def emit_store_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
 
     ``target[c * c_step + j * x_step] = sums[c * pitch + j] + bias[c]``
     """
-    scalar = FLOATS[shape.dtype]
-    pointer = scalar.as_pointer()
-    made, b = function(module, f"store_planes_{shape.dtype}", [*[pointer] * 3, *[I64] * 5])
+    dtype, scalar = shape.dtype, FLOATS[shape.dtype]
+    pointers = [STORED[dtype].as_pointer(), *[scalar.as_pointer()] * 2]
+    made, b = function(module, f"store_planes_{dtype}", [*pointers, *[I64] * 5])
     target, sums, bias, channels, pitch, count, c_step, x_step = made.args
     for argument in made.args[:3]:
         argument.add_attribute("noalias")
@@ -138,30 +139,35 @@ def emit_store_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
     vector = ir.VectorType(scalar, lanes)
     lines = b.icmp_signed("==", x_step, number(1))
     side_by_side = b.and_(b.icmp_signed("==", c_step, number(1)), b.not_(lines))
-    squares = b.select(side_by_side, number(-lanes), number(0))
-    whole_c, square_x = b.and_(channels, squares), b.and_(count, squares)
-    with counted(b, whole_c, step=lanes) as c:
-        added = load(b, bias, c.index, vector)
-        with counted(b, square_x, step=lanes) as x:
+    square = b.and_(side_by_side, b.icmp_signed(">=", count, number(lanes)))
+    square_c = b.select(square, if_enough(b, channels, lanes), number(0))
+    with covered(b, square_c, lanes) as c:
+        added = load(b, bias, c, vector)
+        with covered(b, count, lanes) as x:
             rows = [
-                load(b, place(b, sums, b.mul(b.add(c.index, number(i)), pitch)), x.index, vector)
+                load(b, place(b, sums, b.mul(b.add(c, number(i)), pitch)), x, vector)
                 for i in range(lanes)
             ]
             for i, point in enumerate(transpose(b, rows)):
-                line = place(b, target, b.mul(b.add(x.index, number(i)), x_step))
-                store(b, b.fadd(point, added), line, c.index)
-    vectors_x = b.select(lines, b.and_(count, number(-lanes)), number(0))
-    with counted(b, channels) as c:
-        row = place(b, sums, b.mul(c.index, pitch))
-        plane = place(b, target, b.mul(c.index, c_step))
-        value = load(b, bias, c.index)
+                line = place(b, target, b.mul(b.add(x, number(i)), x_step))
+                store(b, rounded(b, b.fadd(point, added), dtype), line, c)
+    vectors = if_enough(b, count, lanes)
+    with counted(b, channels, first=square_c) as channel:
+        row = place(b, sums, b.mul(channel.index, pitch))
+        plane = place(b, target, b.mul(channel.index, c_step))
+        value = load(b, bias, channel.index)
         added = splat(b, value, lanes)
-        with counted(b, vectors_x, step=lanes) as x:
-            store(b, b.fadd(load(b, row, x.index, vector), added), plane, x.index)
-        done = b.select(b.icmp_signed("<", c.index, whole_c), square_x, vectors_x)
-        with counted(b, count, first=done) as x:
-            total = b.fadd(load(b, row, x.index), value)
-            store(b, total, plane, b.mul(x.index, x_step))
+        with covered(b, vectors, lanes) as x:
+            kept = rounded(b, b.fadd(load(b, row, x, vector), added), dtype)
+            with b.if_else(lines) as (whole, apart):
+                with whole:
+                    store(b, kept, plane, x)
+                with apart:
+                    places = [b.mul(b.add(x, number(i)), x_step) for i in range(lanes)]
+                    store_each(b, kept, plane, places)
+        with counted(b, count, first=vectors) as single:
+            total = rounded(b, b.fadd(load(b, row, single.index), value), dtype)
+            store(b, total, plane, b.mul(single.index, x_step))
     b.ret_void()
     return made
 
@@ -189,7 +195,7 @@ class _Place:
 
 def emit_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
     """Emit ``planes(record, scratch, item)``, public; the first of the rows is the tile's."""
-    pointer = FLOATS[shape.dtype].as_pointer()
+    pointer, stored = FLOATS[shape.dtype].as_pointer(), STORED[shape.dtype].as_pointer()
     rows = shape.rows[0]
     parts = _Parts(
         [emit_plane_tile(module, shape, rows, vectors) for vectors in vector_runs(rows)],
@@ -210,11 +216,11 @@ def emit_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
         lines=b.bitcast(place(b, scratch, r.scratch_lines), I64.as_pointer()),
         first=first,
         groups=smaller(b, b.sub(r.groups, first), r.chunk),
-        target=place(b, r.pointer_to("target", pointer), written),
+        target=place(b, r.pointer_to("target", stored), written),
         weights=place(b, r.pointer_to("weights", pointer), b.mul(first, r.group_weights)),
         bias=place(b, r.pointer_to("bias", pointer), b.mul(first, r.columns)),
     )
-    _pack_region(b, r, parts.pack, block, where, place(b, r.pointer_to("source", pointer), read))
+    _pack_region(b, r, parts.pack, block, where, place(b, r.pointer_to("source", stored), read))
     with counted(b, r.outer_phases) as phase:
         lines = settle_phase(b, r, block, phase.index)
         _fill_lines(b, r, block, where, lines)

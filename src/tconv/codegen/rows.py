@@ -8,7 +8,9 @@ from tconv.codegen.build import (
     BYTES,
     FLOATS,
     I1,
+    I32,
     I64,
+    STORED,
     counted,
     declared,
     function,
@@ -19,6 +21,7 @@ from tconv.codegen.build import (
     store,
     transpose,
 )
+from tconv.codegen.stored import covered, if_enough, rounded, widen_each, widen_run, widened
 
 BYTE = ir.IntType(8).as_pointer()
 
@@ -28,36 +31,34 @@ def emit_pack_row(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
 
     Writes ``before`` points of zeros, ``count`` points of ``depth`` channels read with the
     given steps, then ``after`` points of zeros, channels side by side and points ``pitch``
-    apart, zeros between them.
+    apart.
     """
-    scalar = FLOATS[dtype]
-    pointer = scalar.as_pointer()
-    made, b = function(module, f"pack_row_{dtype}", [pointer, pointer, *[I64] * 7])
+    pointers = [FLOATS[dtype].as_pointer(), STORED[dtype].as_pointer()]
+    made, b = function(module, f"pack_row_{dtype}", [*pointers, *[I64] * 7])
     target, source, before, count, after, depth, pitch, x_step, c_step = made.args
     target.add_attribute("noalias")
     source.add_attribute("noalias")
-    vector = ir.VectorType(scalar, lanes)
-    zero_fill(b, target, b.mul(before, pitch), dtype)
     begin = place(b, target, b.mul(before, pitch))
-    zero_fill(b, place(b, begin, b.mul(count, pitch)), b.mul(after, pitch), dtype)
+    end = place(b, begin, b.mul(count, pitch))
     tight = b.icmp_signed("==", depth, pitch)
-    zero_fill(b, begin, b.select(tight, number(0), b.mul(count, pitch)), dtype)
+    for first, points in ((target, before), (end, after)):
+        with b.if_else(tight) as (whole, pointwise):
+            with whole:
+                zero_fill(b, first, b.mul(points, pitch), dtype)
+            with pointwise, counted(b, points) as point:
+                zero_fill(b, place(b, first, b.mul(point.index, pitch)), depth, dtype)
     with b.if_else(b.icmp_signed("==", c_step, number(1))) as (side_by_side, apart):
         with side_by_side:
             dense = b.and_(tight, b.icmp_signed("==", x_step, depth))
             with b.if_else(dense) as (whole, pointwise):
                 with whole:
-                    copy(b, begin, source, b.mul(count, depth), dtype)
+                    pack_run(b, begin, source, b.mul(count, depth), dtype, lanes)
                 with pointwise, counted(b, count) as point:
                     row = place(b, begin, b.mul(point.index, pitch))
                     read = place(b, source, b.mul(point.index, x_step))
-                    vectors = b.and_(depth, number(-lanes))
-                    with counted(b, vectors, step=lanes) as c:
-                        store(b, load(b, read, c.index, vector), row, c.index)
-                    with counted(b, depth, first=vectors) as c:
-                        store(b, load(b, read, c.index), row, c.index)
+                    widen_run(b, row, read, depth, dtype, lanes)
         with apart:
-            _pack_planes(b, begin, source, (count, depth, pitch), (x_step, c_step), lanes)
+            _pack_planes(b, begin, source, (count, depth, pitch), (x_step, c_step), (dtype, lanes))
     b.ret_void()
     return made
 
@@ -68,31 +69,30 @@ def _pack_planes(  # noqa: PLR0913 - the emitted function's own arguments
     source: ir.Value,
     sizes: tuple[ir.Value, ir.Value, ir.Value],
     steps: tuple[ir.Value, ir.Value],
-    lanes: int,
+    kind: tuple[str, int],
 ) -> None:
     """Transpose squares where points are neighbours in memory, single elements elsewhere."""
     count, depth, pitch = sizes
     x_step, c_step = steps
-    vector = ir.VectorType(begin.type.pointee, lanes)
+    dtype, lanes = kind
     neighbours = b.icmp_signed("==", x_step, number(1))
-    squares = b.select(neighbours, number(-lanes), number(0))
-    whole_c, whole_x = b.and_(depth, squares), b.and_(count, squares)
-    with counted(b, whole_c, step=lanes) as c:
-        planes = [place(b, source, b.mul(b.add(c.index, number(i)), c_step)) for i in range(lanes)]
-        with counted(b, whole_x, step=lanes) as x:
-            rows = [load(b, plane, x.index, vector) for plane in planes]
+    square_x = b.select(neighbours, if_enough(b, count, lanes), number(0))
+    vectors_c = if_enough(b, depth, lanes)
+    with covered(b, vectors_c, lanes) as c:
+        planes = [place(b, source, b.mul(b.add(c, number(i)), c_step)) for i in range(lanes)]
+        with covered(b, square_x, lanes) as x:
+            rows = [widened(b, plane, x, dtype, lanes) for plane in planes]
             for i, row in enumerate(transpose(b, rows)):
-                point = b.mul(b.add(x.index, number(i)), pitch)
-                store(b, row, place(b, begin, point), c.index)
-        with counted(b, count, first=whole_x) as x:
-            target = place(b, place(b, begin, b.mul(x.index, pitch)), c.index)
-            for i, plane in enumerate(planes):
-                store(b, load(b, plane, b.mul(x.index, x_step)), target, i)
-    with counted(b, depth, first=whole_c) as c:
-        plane = place(b, source, b.mul(c.index, c_step))
-        with counted(b, count) as x:
-            value = load(b, plane, b.mul(x.index, x_step))
-            store(b, value, place(b, begin, b.mul(x.index, pitch)), c.index)
+                store(b, row, place(b, begin, b.mul(b.add(x, number(i)), pitch)), c)
+        with counted(b, count, first=square_x) as point:
+            read = b.mul(point.index, x_step)
+            target = place(b, place(b, begin, b.mul(point.index, pitch)), c)
+            widen_each(b, [place(b, plane, read) for plane in planes], target, dtype)
+    with counted(b, depth, first=vectors_c) as channel:
+        plane = place(b, source, b.mul(channel.index, c_step))
+        with counted(b, count) as point:
+            value = widened(b, plane, b.mul(point.index, x_step), dtype)
+            store(b, value, place(b, begin, b.mul(point.index, pitch)), channel.index)
 
 
 def emit_store_row(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
@@ -103,51 +103,71 @@ def emit_store_row(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
     """
     scalar = FLOATS[dtype]
     pointer = scalar.as_pointer()
-    made, b = function(module, f"store_row_{dtype}", [pointer, pointer, pointer, *[I64] * 5])
+    pointers = [STORED[dtype].as_pointer(), pointer, pointer]
+    made, b = function(module, f"store_row_{dtype}", [*pointers, *[I64] * 5])
     target, sums, bias, count, used, x_step, c_step, pitch = made.args
     for argument in made.args[:3]:
         argument.add_attribute("noalias")
     vector = ir.VectorType(scalar, lanes)
-    whole = b.and_(used, number(-lanes))
+    vectors = if_enough(b, used, lanes)
     with b.if_else(b.icmp_signed("==", c_step, number(1))) as (side_by_side, apart):
         with side_by_side, counted(b, count) as point:
             line = place(b, sums, b.mul(point.index, pitch))
             out = place(b, target, b.mul(point.index, x_step))
-            with counted(b, whole, step=lanes) as c:
-                value = b.fadd(load(b, line, c.index, vector), load(b, bias, c.index, vector))
-                store(b, value, out, c.index)
-            with counted(b, used, first=whole) as c:
-                value = b.fadd(load(b, line, c.index), load(b, bias, c.index))
-                store(b, value, out, c.index)
+            with covered(b, vectors, lanes) as c:
+                value = b.fadd(load(b, line, c, vector), load(b, bias, c, vector))
+                store(b, rounded(b, value, dtype), out, c)
+            with counted(b, used, first=vectors) as channel:
+                value = b.fadd(load(b, line, channel.index), load(b, bias, channel.index))
+                store(b, rounded(b, value, dtype), out, channel.index)
         with apart:
-            _store_planes(b, made.args, lanes)
+            _store_planes(b, made.args, dtype, lanes)
     b.ret_void()
     return made
 
 
-def _store_planes(b: ir.IRBuilder, arguments: Sequence[ir.Value], lanes: int) -> None:
+def _store_planes(b: ir.IRBuilder, arguments: Sequence[ir.Value], dtype: str, lanes: int) -> None:
     """Transpose squares where points are neighbours in memory, single elements elsewhere."""
     target, sums, bias, count, used, x_step, c_step, pitch = arguments
     vector = ir.VectorType(sums.type.pointee, lanes)
     neighbours = b.icmp_signed("==", x_step, number(1))
-    whole_x = b.and_(count, b.select(neighbours, number(-lanes), number(0)))
+    square_x = b.select(neighbours, if_enough(b, count, lanes), number(0))
     with counted(b, used, step=lanes) as c:
         added = load(b, bias, c.index, vector)
         plane = place(b, target, b.mul(c.index, c_step))
         rows_used = smaller(b, b.sub(used, c.index), number(lanes))
-        with counted(b, whole_x, step=lanes) as x:
+        with covered(b, square_x, lanes) as x:
             rows = []
             for i in range(lanes):
-                line = place(b, sums, b.mul(b.add(x.index, number(i)), pitch))
+                line = place(b, sums, b.mul(b.add(x, number(i)), pitch))
                 rows.append(b.fadd(load(b, line, c.index, vector), added))
             for i, row in enumerate(transpose(b, rows)):
                 with b.if_then(b.icmp_signed("<", number(i), rows_used), likely=True):
-                    store(b, row, place(b, plane, b.mul(number(i), c_step)), x.index)
-        with counted(b, count, first=whole_x) as x, counted(b, rows_used) as k:
-            channel = b.add(c.index, k.index)
-            value = load(b, sums, b.add(b.mul(x.index, pitch), channel))
-            value = b.fadd(value, load(b, bias, channel))
-            store(b, value, place(b, plane, b.mul(k.index, c_step)), b.mul(x.index, x_step))
+                    kept = rounded(b, row, dtype)
+                    store(b, kept, place(b, plane, b.mul(number(i), c_step)), x)
+        with counted(b, count, first=square_x) as point:
+            line = place(b, sums, b.mul(point.index, pitch))
+            kept = rounded(b, b.fadd(load(b, line, c.index, vector), added), dtype)
+            out = place(b, plane, b.mul(point.index, x_step))
+            for i in range(lanes):
+                with b.if_then(b.icmp_signed("<", number(i), rows_used), likely=True):
+                    value = b.extract_element(kept, ir.Constant(I32, i))
+                    store(b, value, out, b.mul(number(i), c_step))
+
+
+def pack_run(  # noqa: PLR0913 - where from, where to, and by what
+    b: ir.IRBuilder,
+    target: ir.Value,
+    source: ir.Value,
+    count: ir.Value,
+    dtype: str,
+    lanes: int,
+) -> None:
+    """Pack elements that lie side by side, and will."""
+    if STORED[dtype] == FLOATS[dtype]:
+        copy(b, target, source, count, dtype)
+    else:
+        widen_run(b, target, source, count, dtype, lanes)
 
 
 def copy(b: ir.IRBuilder, target: ir.Value, source: ir.Value, count: ir.Value, dtype: str) -> None:

@@ -4,8 +4,9 @@ from llvmlite import ir
 
 from tconv.codegen.block import KernelShape, Record
 from tconv.codegen.build import (
-    FLOATS,
+    I1,
     I64,
+    STORED,
     counted,
     function,
     load,
@@ -14,7 +15,14 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
-from tconv.plan.weights import ARRAYS, FIELDS
+from tconv.plan.weights import ARRAYS, CELL_ARRAYS, CELL_FIELDS, FIELDS
+
+EXPONENTS = {
+    "float16": 0x7C00,
+    "bfloat16": 0x7F80,
+    "float32": 0x7F80_0000,
+    "float64": 0x7FF0_0000_0000_0000,
+}
 
 
 def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
@@ -24,8 +32,8 @@ def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
     channel of the depth, the panel's channels side by side, zeros past the last.  A panel of
     at most one vector's channels is narrow.  The flag is raised if any weight is not finite.
     """
-    scalar = FLOATS[shape.dtype]
-    pointer = scalar.as_pointer()
+    kind = STORED[shape.dtype]
+    pointer = kind.as_pointer()
     made, b = function(
         module, f"pack_weights_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
     )
@@ -43,8 +51,8 @@ def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
     origin = b.add(b.mul(group, r.group_step), b.mul(channel, r.column_step))
     source = place(b, r.pointer_to("source", pointer), origin)
     taps = place(b, r.tap_offsets, r.at("tap_starts", run))
-    zero = ir.Constant(scalar, 0.0)
-    with counted(b, r.depth, [zero]) as k:
+    zero = ir.Constant(kind, 0)
+    with counted(b, r.depth, [ir.Constant(I1, 0)]) as k:
         line = place(b, source, b.mul(k.index, r.depth_step))
         with counted(b, r.at("tap_counts", run), k.carried) as tap:
             read = place(b, line, load(b, taps, tap.index))
@@ -52,14 +60,61 @@ def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
             with counted(b, filled, tap.carried) as column:
                 value = load(b, read, b.mul(column.index, r.column_step))
                 store(b, value, row, column.index)
-                # Zero times a finite number is zero, times any other NaN.
-                column.carried = [b.fadd(column.carried[0], b.fmul(value, zero))]
+                column.carried = [b.or_(column.carried[0], _endless(b, value, shape.dtype))]
             tap.carried = column.carried
             with counted(b, width, first=filled) as column:
                 store(b, zero, row, column.index)
         k.carried = tap.carried
-    total = k.carried[0]
-    with b.if_then(b.fcmp_unordered("uno", total, total), likely=False):
+    with b.if_then(k.carried[0], likely=False):
         store(b, number(1), r.pointer_to("flag", I64.as_pointer()))
     b.ret_void()
     return made
+
+
+def emit_pack_cells(module: ir.Module, shape: KernelShape) -> ir.Function:
+    """Emit ``pack_cells(record, scratch, item)``, public.
+
+    An item is one panel for one neighbour of one group: for each channel of the depth the
+    panel's columns side by side, each from where the table says.
+    """
+    kind = STORED[shape.dtype]
+    pointer = kind.as_pointer()
+    made, b = function(
+        module, f"pack_cells_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
+    )
+    r = Record(b, made.args[0], CELL_FIELDS, CELL_ARRAYS)
+    panel, rest = b.srem(made.args[2], r.panels), b.sdiv(made.args[2], r.panels)
+    neighbour, group = b.srem(rest, r.neighbours), b.sdiv(rest, r.neighbours)
+    wide = b.icmp_signed("<", panel, r.wide_panels)
+    width = b.select(wide, number(shape.columns), number(shape.lanes))
+    rows = b.mul(r.neighbours, r.depth)
+    behind = b.add(
+        b.mul(b.mul(panel, rows), number(shape.columns)),
+        b.mul(b.mul(neighbour, r.depth), width),
+    )
+    begin = b.add(b.mul(group, r.group_weights), behind)
+    target = place(b, r.pointer_to("target", pointer), begin)
+    source = place(b, r.pointer_to("source", pointer), b.mul(group, r.group_step))
+    columns = b.mul(b.add(b.mul(neighbour, r.panels), panel), number(shape.columns))
+    offsets = place(b, r.offsets, columns)
+    with counted(b, width, [ir.Constant(I1, 0)]) as column:
+        offset = load(b, offsets, column.index)
+        there = b.icmp_signed(">=", offset, number(0))
+        line = place(b, source, b.select(there, offset, number(0)))
+        with counted(b, r.depth, column.carried) as k:
+            read = load(b, line, b.mul(k.index, r.depth_step))
+            value = b.select(there, read, ir.Constant(kind, 0))
+            store(b, value, target, b.add(b.mul(k.index, width), column.index))
+            k.carried = [b.or_(k.carried[0], _endless(b, value, shape.dtype))]
+        column.carried = k.carried
+    with b.if_then(column.carried[0], likely=False):
+        store(b, number(1), r.pointer_to("flag", I64.as_pointer()))
+    b.ret_void()
+    return made
+
+
+def _endless(b: ir.IRBuilder, value: ir.Value, dtype: str) -> ir.Value:
+    """Tell whether a stored element is an infinity or NaN: all bits of its exponent are set."""
+    bits = b.bitcast(value, ir.IntType(EXPONENTS[dtype].bit_length() + 1))
+    mask = ir.Constant(bits.type, EXPONENTS[dtype])
+    return b.icmp_signed("==", b.and_(bits, mask), mask)

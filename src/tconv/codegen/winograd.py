@@ -14,6 +14,7 @@ from tconv.codegen.block import Block, KernelShape, Record, emit_block, emit_pac
 from tconv.codegen.build import (
     FLOATS,
     I64,
+    STORED,
     counted,
     fma,
     function,
@@ -30,7 +31,15 @@ from tconv.codegen.linear import emit_map_axes
 from tconv.codegen.rows import emit_pack_row, emit_store_row
 from tconv.codegen.tile import Tile, emit_tile
 from tconv.plan.transforms import Form, transforms
-from tconv.plan.winograd import ARRAYS, FIELDS
+from tconv.plan.winograd import ARRAYS, FIELDS, ZEROS
+
+
+@dataclass(frozen=True, slots=True)
+class TransformShape:
+    """What is baked: the type, the register tile, and the forms of the spatial axes."""
+
+    shape: KernelShape
+    forms: tuple[Form, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +66,21 @@ class _Place:
     reads: ir.Value  # what it reads of the packed region,
     writes: ir.Value  # where its sums go,
     images: ir.Value  # and of which image it is
+    zeros: ir.Value  # where every sum starts
     source: ir.Value
     target: ir.Value
     weights: ir.Value
     bias: ir.Value
 
 
-def emit_winograd(module: ir.Module, shape: KernelShape, forms: Sequence[Form]) -> ir.Function:
-    """Emit ``winograd(record, scratch, item)``, public, for forms of the spatial axes."""
+def emit_winograd(module: ir.Module, baked: TransformShape) -> ir.Function:
+    """Emit ``winograd(record, scratch, item)``, public."""
+    shape, forms = baked.shape, baked.forms
     pointer = FLOATS[shape.dtype].as_pointer()
+    # What is transformed is kept in the type of sums.
+    dtype = {FLOATS[name]: name for name in ("float32", "float64")}[FLOATS[shape.dtype]]
     parts = _Parts(
-        [
-            emit_tile(module, Tile(rows, shape.vectors, shape.lanes, shape.dtype))
-            for rows in shape.rows
-        ],
+        [emit_tile(module, Tile(rows, shape.vectors, shape.lanes, dtype)) for rows in shape.rows],
         emit_pack_row(module, shape.dtype, shape.lanes),
         emit_store_row(module, shape.dtype, shape.lanes),
         emit_transform_data(module, shape, forms),
@@ -116,15 +126,16 @@ def _find(
     }
     tables = {
         name: b.bitcast(place(b, scratch, getattr(r, f"scratch_{name}")), I64.as_pointer())
-        for name in ("rows", "places", "reads", "writes", "images")
+        for name in ("rows", "places", "reads", "writes", "images", "zeros")
     }
+    stored = STORED[shape.dtype].as_pointer()
     padded = b.mul(r.panels, number(shape.columns))
     return _Place(
         scratch=scratch,
         **floats,
         **tables,
-        source=place(b, r.pointer_to("source", pointer), b.mul(group, r.source_g)),
-        target=place(b, r.pointer_to("target", pointer), b.mul(group, r.target_g)),
+        source=place(b, r.pointer_to("source", stored), b.mul(group, r.source_g)),
+        target=place(b, r.pointer_to("target", stored), b.mul(group, r.target_g)),
         weights=place(b, r.pointer_to("weights", pointer), b.mul(group, r.group_weights)),
         bias=place(b, r.pointer_to("bias", pointer), b.mul(group, padded)),
     )
@@ -164,6 +175,8 @@ def _fill_tables(b: ir.IRBuilder, r: Record, block: Block, where: _Place, column
         store(b, b.add(image, load(b, block.starts)), where.images, tile.index)
         store(b, b.mul(tile.index, r.row_pitch), where.rows, tile.index)
         store(b, b.mul(tile.index, number(columns)), where.places, tile.index)
+    with counted(b, number(ZEROS)) as entry:
+        store(b, number(0), where.zeros, entry.index)
     # The last tile's rows past the last one read the first one, and sum to nowhere.
     with counted(b, r.spare) as more:
         index = b.add(tiles, more.index)
@@ -319,18 +332,19 @@ def _run_tiles(  # noqa: PLR0913 - what a tile takes
 ) -> None:
     """Run the large register tile as often as it fits, then the one that the rest fits into."""
     products, data, weights, *segments = arguments
+    start = b.bitcast(where.zeros, data.type)
     large, small = (number(size) for size in sizes)
     whole = b.sdiv(count, large)
     rest = b.sub(count, b.mul(whole, large))
     whole = b.add(whole, b.zext(b.icmp_signed(">", rest, small), I64))
     with counted(b, whole) as run:
         here = b.mul(run.index, large)
-        tables = [place(b, where.places, here), place(b, where.rows, here)]
-        b.call(tiles[0], [products, data, weights, *tables, *segments])
+        tables = [place(b, where.places, here), where.zeros, place(b, where.rows, here)]
+        b.call(tiles[0], [products, start, data, weights, *tables, *segments])
     done = b.mul(whole, large)
     with b.if_then(b.icmp_signed("<", done, count)):
-        tables = [place(b, where.places, done), place(b, where.rows, done)]
-        b.call(tiles[1], [products, data, weights, *tables, *segments])
+        tables = [place(b, where.places, done), where.zeros, place(b, where.rows, done)]
+        b.call(tiles[1], [products, start, data, weights, *tables, *segments])
 
 
 def _transform_back(  # noqa: PLR0913 - what of which panel

@@ -11,6 +11,7 @@ from tconv.codegen.build import (
     F64,
     FLOATS,
     I64,
+    STORED,
     counted,
     function,
     load,
@@ -20,21 +21,21 @@ from tconv.codegen.build import (
     store,
 )
 from tconv.codegen.linear import emit_map_axes
+from tconv.codegen.stored import widened
+from tconv.codegen.winograd import TransformShape
 from tconv.plan.transforms import Form, transforms
 from tconv.plan.winograd_weights import ARRAYS, FIELDS, MISSING
 
 
-def emit_transform_weights(
-    module: ir.Module, shape: KernelShape, forms: Sequence[Form]
-) -> ir.Function:
+def emit_transform_weights(module: ir.Module, baked: TransformShape) -> ir.Function:
     """Emit ``transform_weights(record, scratch, item)``, public.
 
     An item is one panel of one phase of one group: for each part and channel of the depth, the
     panel's channels side by side at every point, zeros past the last channel.  Sums are made
     in float64 and rounded once.  The flag is raised if any weight is not finite.
     """
-    scalar = FLOATS[shape.dtype]
-    pointer = scalar.as_pointer()
+    shape, forms = baked.shape, baked.forms
+    pointer = FLOATS[shape.dtype].as_pointer()
     made, b = function(
         module, f"transform_weights_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
     )
@@ -47,7 +48,7 @@ def emit_transform_weights(
     channel = b.mul(panel, number(shape.columns))
     filled = smaller(b, b.sub(r.columns, channel), number(shape.columns))
     origin = b.add(b.mul(group, r.group_step), b.mul(channel, r.column_step))
-    source = place(b, r.pointer_to("source", pointer), origin)
+    source = place(b, r.pointer_to("source", STORED[shape.dtype].as_pointer()), origin)
     outer, x = b.sdiv(phase, r.last_phases), b.srem(phase, r.last_phases)
     begin = b.mul(b.add(b.mul(outer, r.panels), panel), r.panel_weights)
     begin = b.add(begin, b.add(b.mul(group, r.group_weights), b.mul(x, r.product_weights)))
@@ -61,9 +62,7 @@ def emit_transform_weights(
         rows = place(b, r.rows, b.mul(entry, number(points)))
         with counted(b, r.depth, part.carried) as k:
             line = place(b, source, b.mul(k.index, r.depth_step))
-            k.carried = [
-                _fetch(b, r, buffer, line, offsets, filled, (taps, shape.columns), k.carried[0])
-            ]
+            k.carried = [_fetch(b, r, buffer, line, offsets, filled, shape, taps, k.carried[0])]
             _transform(b, r, shape, forms, buffer, target, rows, k.index)
         part.carried = k.carried
     total = part.carried[0]
@@ -80,19 +79,20 @@ def _fetch(  # noqa: PLR0913 - from where to where
     line: ir.Value,
     offsets: ir.Value,
     filled: ir.Value,
-    sizes: tuple[int, int],
+    shape: KernelShape,
+    taps: int,
     doubt: ir.Value,
 ) -> ir.Value:
     """Copy one channel's taps, zeros for missing ones; return doubt, NaN if any is not finite."""
-    taps, columns = sizes
     zero = ir.Constant(F64, 0.0)
     with counted(b, number(taps), [doubt]) as tap:
         offset = load(b, offsets, tap.index)
-        row = place(b, buffer, b.mul(tap.index, number(columns)))
+        row = place(b, buffer, b.mul(tap.index, number(shape.columns)))
         missing = b.icmp_signed("==", offset, number(MISSING))
         start = b.select(missing, number(0), offset)
         with counted(b, filled, tap.carried) as column:
-            read = load(b, line, b.add(start, b.mul(column.index, r.column_step)))
+            where = b.add(start, b.mul(column.index, r.column_step))
+            read = widened(b, line, where, shape.dtype)
             wide = read if read.type == F64 else b.fpext(read, F64)
             value = b.select(missing, zero, wide)
             store(b, value, row, column.index)

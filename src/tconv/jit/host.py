@@ -19,7 +19,7 @@ LEVELS = {
     "x86-64": (),
     "x86-64-v2": ("sse4.2", "ssse3", "popcnt", "cx16"),
     "x86-64-v3": ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"),
-    "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx2", "fma"),
+    "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx2", "f16c", "fma"),
 }
 
 

@@ -4,17 +4,23 @@ import math
 from dataclasses import replace
 
 from tconv.errors import UnsupportedError
+from tconv.plan.cells import MOST_COLUMNS as MOST_CELL
+from tconv.plan.cells import Cells, cell_columns, neighbours_of, plan_cells
 from tconv.plan.correlate import Correlate, plan_correlate
-from tconv.plan.gather import Gather, len_of_phases, plan_gather
+from tconv.plan.gather import Gather, plan_gather
 from tconv.plan.machine import Machine
+from tconv.plan.phases import len_of_phases
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import MOST_COLUMNS, MOST_RESIDUES, Planes, plan_planes
 from tconv.plan.taps import tap_products
 from tconv.plan.winograd import Winograd, error_bounds, plan_winograd
-from tconv.plan.winograd_choice import weigh
+from tconv.plan.winograd_choice import Worth, weigh
 from tconv.problem import Operand, Problem, accumulator
 
+PLANES_PACE = 0.35  # of the peak, about
+CLEARLY = 1.1  # better by so much that what else it costs does not matter
 MOST_PHASES = 1 << 12  # of all axes together
+MANY_PHASES = "the stride makes more phases than there are points"
 
 
 ALGORITHMS = ("direct", "winograd")  # that a user can ask for
@@ -33,9 +39,13 @@ def choose_plan(
     ``algorithm`` is what a user asks for, ``bound`` whether weights are packed once.
     """
     direct = algorithm == "direct" or problem.wanted is Operand.WEIGHTS
-    if algorithm != "winograd" and (direct or machine is None):
+    if algorithm != "winograd" and (direct or machine is None or not _few_phases(problem)):
         return _choose_direct(problem, machine, no_machine)
-    worth = no_machine if machine is None else weigh(problem, machine)
+    worth: Worth | str = no_machine
+    if not _few_phases(problem):
+        worth = MANY_PHASES
+    elif machine is not None:
+        worth = weigh(problem, machine)
     why = worth if isinstance(worth, str) else worth.refusal(bound=bound)
     if machine is None or isinstance(worth, str) or (why is not None and algorithm is None):
         if algorithm is not None:
@@ -60,8 +70,8 @@ def _choose_direct(problem: Problem, machine: Machine | None, no_machine: str) -
     why = None
     if machine is None:
         why = no_machine
-    elif problem.dtype not in ("float32", "float64"):
-        why = f"kernels compute float32 and float64, not {problem.dtype}"
+    elif problem.dtype == "float16" and not machine.converts_halves:
+        why = "this CPU has no instruction that converts float16"
     elif problem.batch == 0:
         why = "there is nothing to compute"
     if machine is None or why is not None:
@@ -69,20 +79,47 @@ def _choose_direct(problem: Problem, machine: Machine | None, no_machine: str) -
     slower = (("tap products", "moves every tap's product through memory"),)
     if problem.wanted is Operand.WEIGHTS:
         return _correlate(problem, plan_correlate(problem, machine, tile_rows(machine)), slower)
-    if problem.wanted is Operand.FINE and not _few_phases(problem):
-        why = "the stride makes more phases than there are points"
-        return _portable(problem, ((name, why),))
+    if not _few_phases(problem):
+        return _portable(problem, ((name, MANY_PHASES),))
     written = problem.fine_channels if problem.wanted is Operand.FINE else problem.coarse_channels
+    few = (name, f"{written} channels a group would leave vectors half empty")
+    if problem.wanted is Operand.FINE and _cells_pay(problem, machine):
+        return _cells(problem, plan_cells(problem, machine), (few, *slower))
     if written <= MOST_COLUMNS and problem.axes[-1].stride <= MOST_RESIDUES:
-        few = (name, f"{written} channels a group would leave vectors half empty")
         return _planes(problem, plan_planes(problem, machine), (few, *slower))
     many = ("planes", f"{written} channels a group fill vectors by themselves")
     return _gather(problem, plan_gather(problem, machine), (many, *slower))
 
 
+def _cells_pay(problem: Problem, machine: Machine) -> bool:
+    """Tell whether columns of phases leave clearly less of the vectors empty.
+
+    Planes, where few channels go otherwise, read all data again for every few sums.
+    """
+    columns = cell_columns(problem)
+    if columns > MOST_CELL or problem.coarse_channels < MOST_COLUMNS:
+        return False
+    channels = problem.fine_channels
+    taps = math.prod(axis.taps for axis in problem.axes)
+    lanes = machine.lanes(problem.dtype)
+    useful = taps * channels / (neighbours_of(problem) * padded(columns, lanes))
+    alone = channels / padded(channels, lanes) if channels > MOST_COLUMNS else PLANES_PACE
+    return useful > CLEARLY * alone
+
+
+def padded(channels: int, lanes: int) -> float:
+    """Return how many channels tiles of two vectors take the time of.
+
+    One vector a row is too few sums to hide how long an addition takes.
+    """
+    rest = channels % (2 * lanes)
+    return channels - rest + (0 if rest == 0 else lanes * 4 / 3 if rest <= lanes else 2 * lanes)
+
+
 def _few_phases(problem: Problem) -> bool:
     """Tell whether phases are worth listing: a huge stride on a small picture is not."""
-    return math.prod(len_of_phases(axis) for axis in problem.axes) <= MOST_PHASES
+    phases = math.prod(len_of_phases(axis) for axis in problem.axes)
+    return problem.wanted is not Operand.FINE or phases <= MOST_PHASES
 
 
 def tile_rows(machine: Machine) -> int:
@@ -130,6 +167,21 @@ def _winograd(problem: Problem, recipe: Winograd, refused: tuple[tuple[str, str]
             Step("multiply", f"at {points} points of the transform", 2 * recipe.multiplications),
             Step("transform back", f"error <= {bound:.1e} * max|data| * sum|weights|, "
                  f"direct {direct:.1e}", 0),
+            Step("store", f"{'add bias, ' if problem.bias else ''}layout {_layout(problem)}", 0),
+        ),
+        recipe,
+    )  # fmt: skip
+
+
+def _cells(problem: Problem, recipe: Cells, refused: tuple[tuple[str, str], ...]) -> Plan:
+    block = "x".join(map(str, recipe.block))
+    phases = len(recipe.columns)
+    return Plan(
+        problem, "cells", f"{phases} phases are columns of one product", refused,
+        (
+            Step("pack weights", f"{recipe.panels} panels, {recipe.neighbours} neighbours", 0),
+            Step("pack block", f"{block} points, {recipe.items} work items", 0),
+            Step("cells", f"tiles of points by {recipe.vectors}x{recipe.lanes}", problem.flops()),
             Step("store", f"{'add bias, ' if problem.bias else ''}layout {_layout(problem)}", 0),
         ),
         recipe,

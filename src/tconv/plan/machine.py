@@ -47,6 +47,15 @@ class Machine:
         return f"+{feature}" in self.features.split(",")
 
     @property
+    def converts_halves(self) -> bool:
+        """Tell whether one instruction converts a vector of float16.
+
+        >>> AVX2.converts_halves, NEON.converts_halves, SSE2.converts_halves
+        (True, True, False)
+        """
+        return self.has("f16c") or self.has("neon")
+
+    @property
     def architecture(self) -> str:
         """Return the first word of LLVM's triples for this CPU."""
         return "aarch64" if self.has("neon") else "x86_64"

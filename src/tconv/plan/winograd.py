@@ -49,6 +49,7 @@ SCALARS = (
     "nowhere", "spare",
     "scratch_data", "scratch_products", "scratch_sums",
     "scratch_rows", "scratch_places", "scratch_reads", "scratch_writes", "scratch_images",
+    "scratch_zeros",
 )  # fmt: skip
 """The numbers of a record, in order."""
 
@@ -75,6 +76,7 @@ FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
 SPARE_ROWS = 8  # entries for the rows of a last tile that there are no points for
 FEW_TILES, MOST_TILES = 24, 192  # of a block
+ZEROS = 32  # entries: two vectors, and a table for the rows of a tile
 LINE = 16  # elements that keep rows and points out of each other's way in caches
 
 
@@ -177,6 +179,7 @@ def plan_winograd(problem: Problem, machine: Machine, outputs: Sequence[int]) ->
         "scratch_reads": scratch.take_table(tiles),
         "scratch_writes": scratch.take_table(tiles),
         "scratch_images": scratch.take_table(tiles),
+        "scratch_zeros": scratch.take_table(ZEROS),
     }
     assert region == 0  # noqa: S101 - kernels find the region where scratch begins
     read_steps = [axis.phases.step_in * pitch for axis, pitch in zip(axes, pitches, strict=True)]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from tconv.plan.gather import AxisPhases, all_phases
+from tconv.plan.phases import AxisPhases, all_phases
 from tconv.plan.transforms import Form, transforms
 from tconv.problem import Problem
 
@@ -34,7 +34,7 @@ class WinogradAxis:
     def vanishing(self, phase: int, part: int) -> frozenset[int]:
         """Return the points of the transform where a phase and part have no weights.
 
-        >>> from tconv.plan.gather import axis_phases
+        >>> from tconv.plan.phases import axis_phases
         >>> from tconv.problem import Axis, Operand
         >>> axis = cut_axis(axis_phases(Axis(8, 4, 3, 2, 1, 1), Operand.FINE), 3)
         >>> axis.taps
@@ -56,6 +56,12 @@ class WinogradAxis:
             for phase, parts in enumerate(self.taps)
             for part in range(len(parts))
         )
+
+
+def taps_of(split: AxisPhases) -> int:
+    """Return how many taps the forms of an axis have: places of one phase and part."""
+    places = {(offset - split.low) // split.step_in for row in split.offsets for offset in row}
+    return max(places, default=0) // (math.gcd(*places) or 1) + 1
 
 
 def cut_axis(split: AxisPhases, outputs: int) -> WinogradAxis:

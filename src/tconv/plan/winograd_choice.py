@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
-from tconv.plan.gather import AxisPhases, all_phases
 from tconv.plan.machine import Machine
+from tconv.plan.phases import AxisPhases, all_phases
 from tconv.plan.planes import MOST_COLUMNS
 from tconv.plan.transforms import noise
 from tconv.plan.winograd import most_tiles
-from tconv.plan.winograd_axis import cut_axis
+from tconv.plan.winograd_axis import cut_axis, taps_of
 from tconv.problem import Operand, Problem
 
 # Outputs of tiles to try, by taps; with more taps nothing is saved that rounding allows.
@@ -79,15 +79,19 @@ class _Cut(NamedTuple):
 
 def weigh(problem: Problem, machine: Machine) -> Worth | str:
     """Return the best forms and what they cost, or why there are none."""
-    if problem.wanted is Operand.WEIGHTS:
-        return "it computes no gradient of weights"
-    if problem.dtype != "float32":
-        return f"its kernels compute float32, not {problem.dtype}"
-    if problem.batch == 0:
-        return "there is nothing to compute"
     _, written = _channels(problem)
-    if written <= MOST_COLUMNS:
-        return f"{written} channels a group would leave vectors half empty"
+    refusals = {
+        "it computes no gradient of weights": problem.wanted is Operand.WEIGHTS,
+        "float64 is for exact sums": problem.dtype == "float64",
+        "this CPU has no instruction that converts float16": (
+            problem.dtype == "float16" and not machine.converts_halves
+        ),
+        "there is nothing to compute": problem.batch == 0,
+        f"{written} channels a group would leave vectors half empty": written <= MOST_COLUMNS,
+    }
+    for why, holds in refusals.items():
+        if holds:
+            return why
     options = worths(problem, machine)
     if not options:
         return "no axis has taps that a transform would save"
@@ -114,10 +118,11 @@ def worths(problem: Problem, machine: Machine) -> list[Worth]:
 
 
 def _cuts(split: AxisPhases) -> list[_Cut]:
-    """Return every way to cut an axis, the first one whole."""
-    whole = cut_axis(split, 1)
-    made = []
-    for outputs in (1, *OUTPUTS.get(whole.form.taps, ())):
+    """Return every way to cut an axis, the first one whole; none with very many taps."""
+    taps, made = taps_of(split), []
+    if taps > MOST_POINTS:
+        return []
+    for outputs in (1, *OUTPUTS.get(taps, ())):
         axis = cut_axis(split, outputs)
         tiles = -(-(split.end - split.begin) // axis.unit) * axis.apart
         numbers = (axis.form.points, len(axis.parts), len(split.ranges), axis.products())

@@ -1,23 +1,27 @@
 """The compiled kernels of this machine, loaded when first needed."""
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from llvmlite import ir
 
 from tconv import codegen, plan
 from tconv.codegen.block import KernelShape
+from tconv.codegen.cells import emit_cells
 from tconv.codegen.correlate import emit_correlate
 from tconv.codegen.gather import emit_gather
 from tconv.codegen.planes import emit_planes
-from tconv.codegen.weights import emit_pack_weights
-from tconv.codegen.winograd import emit_winograd
+from tconv.codegen.weights import emit_pack_cells, emit_pack_weights
+from tconv.codegen.winograd import TransformShape, emit_winograd
 from tconv.codegen.winograd_weights import emit_transform_weights
 from tconv.jit import KernelSource, Machine, host_machine, load_kernel, source_version
 from tconv.plan.choose import tile_rows
 from tconv.plan.transforms import Form
 from tconv.settings import settings
+
+Shape = TypeVar("Shape", KernelShape, TransformShape)
 
 
 @cache
@@ -38,9 +42,22 @@ def gather_kernel(dtype: str) -> int:
 
 
 @cache
+def cells_kernel(dtype: str) -> int:
+    """Return the address of ``cells(record, scratch, item)``."""
+    return _address("cells", dtype, emit_cells)
+
+
+@cache
 def correlate_kernel(dtype: str) -> int:
     """Return the address of ``correlate(record, scratch, item)``."""
     return _address("correlate", dtype, emit_correlate)
+
+
+@cache
+def add_pieces_kernel(dtype: str) -> int:
+    """Return the address of ``add_pieces(record, scratch, item)``, from the same module."""
+    shape = kernel_shape(dtype, machine())
+    return _loaded("correlate", shape, emit_correlate, f"add_pieces_{dtype}")
 
 
 @cache
@@ -57,39 +74,45 @@ def pack_weights_kernel(dtype: str) -> int:
 
 
 @cache
+def pack_cells_kernel(dtype: str) -> int:
+    """Return the address of ``pack_cells(record, scratch, item)``."""
+    return _address("pack_cells", dtype, emit_pack_cells)
+
+
+@cache
 def winograd_kernel(dtype: str, forms: tuple[Form, ...]) -> int:
     """Return the address of ``winograd(record, scratch, item)`` for forms of the axes."""
-    return _address("winograd", dtype, partial(emit_winograd, forms=forms), str(forms))
+    shape = TransformShape(kernel_shape(dtype, machine()), forms)
+    return _loaded("winograd", shape, emit_winograd, f"winograd_{dtype}")
 
 
 @cache
 def transform_weights_kernel(dtype: str, forms: tuple[Form, ...]) -> int:
     """Return the address of ``transform_weights(record, scratch, item)``, likewise."""
-    emit = partial(emit_transform_weights, forms=forms)
-    return _address("transform_weights", dtype, emit, str(forms))
+    shape = TransformShape(kernel_shape(dtype, machine()), forms)
+    return _loaded("transform_weights", shape, emit_transform_weights, f"transform_weights_{dtype}")
 
 
-def _address(
-    name: str, dtype: str, emit: Callable[[ir.Module, KernelShape], object], more: str = ""
-) -> int:
-    return _compiled(name, kernel_shape(dtype, machine()), emit, more)
+def _address(name: str, dtype: str, emit: Callable[[ir.Module, KernelShape], object]) -> int:
+    return _compiled(name, kernel_shape(dtype, machine()), emit)
 
 
 def _compiled(
-    name: str,
-    shape: KernelShape,
-    emit: Callable[[ir.Module, KernelShape], object],
-    more: str = "",
+    name: str, shape: KernelShape, emit: Callable[[ir.Module, KernelShape], object]
 ) -> int:
-    """Return a kernel's address; ``more`` is what it is baked for besides the shape."""
+    return _loaded(name, shape, emit, f"{name}_{shape.dtype}")
 
+
+def _loaded(
+    name: str, shape: Shape, emit: Callable[[ir.Module, Shape], object], symbol: str
+) -> int:
     def text() -> str:
         module = ir.Module(name)
         emit(module, shape)
         return str(module)
 
-    source = KernelSource(name, f"{shape!r}{more}", _version(), text)
-    return load_kernel(source, machine(), settings().cache_dir).address(f"{name}_{shape.dtype}")
+    source = KernelSource(name, repr(shape), _version(), text)
+    return load_kernel(source, machine(), settings().cache_dir).address(symbol)
 
 
 @cache

@@ -8,50 +8,28 @@ from tconv.plan import winograd as winograd_plan
 from tconv.plan.winograd import Winograd
 from tconv.plan.winograd_weights import plan_weight_transform
 from tconv.problem import Problem
-from tconv.runtime.compiled import (
-    MOST_LAUNCHES,
-    SMALL_PACKING,
-    Array,
-    Launch,
-    PackedWeights,
-    Runner,
-    addressable,
-)
+from tconv.runtime.compiled import PackedWeights, PanelRunner
 from tconv.runtime.kernels import transform_weights_kernel, winograd_kernel
+from tconv.runtime.launch import Array, Launch, addressable
 from tconv.runtime.scratch import address
 
 
-class WinogradRunner(Runner):
+class WinogradRunner(PanelRunner):
     """FINE or COARSE by a compiled Winograd transform."""
 
     fields = winograd_plan.FIELDS
+    recipe: Winograd
 
     def __init__(self, problem: Problem, recipe: Winograd) -> None:
-        self.recipe = recipe
-        self.columns = recipe.lanes * recipe.vectors
         super().__init__(problem, recipe, winograd_kernel(problem.dtype, recipe.forms))
-        self.packings: dict[tuple[int, ...], Launch] = {}
+        self.packed_type = self.sums
 
-    def pack(self, weights: Array) -> PackedWeights:
-        """Return the weights transformed, as panels, zeros past the last channel."""
+    def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int]:
+        """Return the kernel that transforms weights, its record and its work items."""
         problem, recipe = self.problem, self.recipe
-        weights = addressable(weights)
-        launch = self.packings.get(weights.strides)
-        if launch is None:
-            steps = tuple(stride // self.dtype.itemsize for stride in weights.strides)
-            items = problem.groups * len(recipe.phase_weights) * recipe.panels
-            launch = Launch(
-                transform_weights_kernel(problem.dtype, recipe.forms),
-                list(plan_weight_transform(problem, recipe, steps)),
-                0, items, single=weights.size < SMALL_PACKING,
-            )  # fmt: skip
-            if len(self.packings) < MOST_LAUNCHES:
-                self.packings[weights.strides] = launch
-        panels = np.empty(problem.groups * recipe.group_weights, self.dtype)
-        flag = array("q", [0])
-        target = address(panels)
-        launch(address(weights), target, flag.buffer_info()[0])
-        return PackedWeights(panels, target, weights, finite=not flag[0])
+        kernel = transform_weights_kernel(problem.dtype, recipe.forms)
+        items = problem.groups * len(recipe.phase_weights) * recipe.panels
+        return kernel, plan_weight_transform(problem, recipe, steps), items
 
     def run(self, data: Array, packed: PackedWeights, bias: Array | None, out: Array) -> list[int]:
         """Compute into ``out``; return the images with results that are not finite.
@@ -71,7 +49,7 @@ class WinogradRunner(Runner):
     def _padded(self, bias: Array) -> Array:
         """Return the bias with zeros where panels have channels and the result has none."""
         groups = self.problem.groups
-        padded = np.zeros((groups, self.recipe.panels * self.columns), self.dtype)
+        padded = np.zeros((groups, self.recipe.panels * self.columns), self.sums)
         padded[:, : bias.size // groups] = bias.reshape(groups, -1)
         return padded
 

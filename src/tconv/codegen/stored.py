@@ -1,0 +1,139 @@
+"""Elements as arrays hold them: widened when they are read, rounded once when they are written.
+
+float16 is converted by the CPU; bfloat16 is the upper half of a float32, so whole-number
+arithmetic does it.  float32 and float64 are stored as they are computed.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+from tconv.codegen.build import (
+    FLOATS,
+    I16,
+    I32,
+    STORED,
+    counted,
+    load,
+    number,
+    smaller,
+    store,
+)
+
+HALF = ir.HalfType()
+# A single element is converted in a vector: alone it would become a call of a function.
+ALONE = 4
+QUIET = 0x40  # the bit of a bfloat16 that makes a NaN quiet
+
+
+def widened(
+    b: ir.IRBuilder, pointer: ir.Value, index: ir.Value | int, dtype: str, lanes: int = 0
+) -> ir.Value:
+    """Load an element, or a vector of them, in the type that sums are kept in."""
+    stored, scalar = STORED[dtype], FLOATS[dtype]
+    if stored == scalar:
+        return load(b, pointer, index, ir.VectorType(scalar, lanes) if lanes else None)
+    if lanes:
+        return widen(b, load(b, pointer, index, ir.VectorType(stored, lanes)), dtype)
+    return _alone(b, load(b, pointer, index), lambda vector: widen(b, vector, dtype))
+
+
+def rounded(b: ir.IRBuilder, value: ir.Value, dtype: str) -> ir.Value:
+    """Return a sum, or a vector of them, as arrays hold it: to nearest, ties to even."""
+    if STORED[dtype] == FLOATS[dtype]:
+        return value
+    if isinstance(value.type, ir.VectorType):
+        return narrow(b, value, dtype)
+    return _alone(b, value, lambda vector: narrow(b, vector, dtype))
+
+
+def widen(b: ir.IRBuilder, vector: ir.Value, dtype: str) -> ir.Value:
+    """Return 16-bit elements as float32, exactly."""
+    lanes = vector.type.count
+    if dtype == "float16":
+        halves = b.bitcast(vector, ir.VectorType(HALF, lanes))
+        return b.fpext(halves, ir.VectorType(FLOATS[dtype], lanes))
+    whole = ir.VectorType(I32, lanes)
+    return b.bitcast(
+        b.shl(b.zext(vector, whole), _all(whole, 16)), ir.VectorType(FLOATS[dtype], lanes)
+    )
+
+
+def narrow(b: ir.IRBuilder, vector: ir.Value, dtype: str) -> ir.Value:
+    """Return float32 as 16-bit elements: to nearest, ties to even; a NaN stays one."""
+    lanes = vector.type.count
+    short = ir.VectorType(I16, lanes)
+    if dtype == "float16":
+        return b.bitcast(b.fptrunc(vector, ir.VectorType(HALF, lanes)), short)
+    whole = ir.VectorType(I32, lanes)
+    bits = b.bitcast(vector, whole)
+    upper = b.lshr(bits, _all(whole, 16))
+    # Half a step less one, and one more where the last kept bit is odd.  What this carries
+    # out of the largest number is infinity; a NaN could become one, and is only cut off.
+    half = b.add(b.and_(upper, _all(whole, 1)), _all(whole, 0x7FFF))
+    near = b.lshr(b.add(bits, half), _all(whole, 16))
+    kept = b.or_(upper, _all(whole, QUIET))
+    return b.trunc(b.select(b.fcmp_unordered("uno", vector, vector), kept, near), short)
+
+
+def widen_each(b: ir.IRBuilder, places: Sequence[ir.Value], target: ir.Value, dtype: str) -> None:
+    """Widen one element from each place; write them side by side."""
+    if STORED[dtype] == FLOATS[dtype]:
+        for i, each in enumerate(places):
+            store(b, load(b, each), target, i)
+        return
+    found: ir.Value = ir.Constant(ir.VectorType(STORED[dtype], len(places)), ir.Undefined)
+    for i, each in enumerate(places):
+        found = b.insert_element(found, load(b, each), ir.Constant(I32, i))
+    store(b, widen(b, found, dtype), target)
+
+
+def store_each(
+    b: ir.IRBuilder, vector: ir.Value, pointer: ir.Value, places: Sequence[ir.Value]
+) -> None:
+    """Store each lane at a place of its own."""
+    for i, each in enumerate(places):
+        store(b, b.extract_element(vector, ir.Constant(I32, i)), pointer, each)
+
+
+@contextmanager
+def covered(b: ir.IRBuilder, count: ir.Value, lanes: int) -> Iterator[ir.Value]:
+    """Emit a loop over vectors that cover ``range(count)``; the last may do some of it again.
+
+    The count is 0, or there are as many as a vector has lanes.
+    """
+    with counted(b, count, step=lanes) as k:
+        yield smaller(b, k.index, b.sub(count, number(lanes)))
+
+
+def if_enough(b: ir.IRBuilder, count: ir.Value, lanes: int) -> ir.Value:
+    """Return the count if it fills a vector, else 0."""
+    return b.select(b.icmp_signed(">=", count, number(lanes)), count, number(0))
+
+
+def widen_run(  # noqa: PLR0913 - where from, where to, and by what
+    b: ir.IRBuilder,
+    target: ir.Value,
+    source: ir.Value,
+    count: ir.Value,
+    dtype: str,
+    lanes: int,
+) -> None:
+    """Widen elements that lie side by side; the last vector may do some of them again."""
+    vectors = if_enough(b, count, lanes)
+    with covered(b, vectors, lanes) as k:
+        store(b, widened(b, source, k, dtype, lanes), target, k)
+    with counted(b, count, first=vectors) as single:
+        store(b, widened(b, source, single.index, dtype), target, single.index)
+
+
+def _alone(b: ir.IRBuilder, value: ir.Value, convert: Callable[[ir.Value], ir.Value]) -> ir.Value:
+    """Convert a single element in the first lane of a vector."""
+    kind = ir.VectorType(value.type, ALONE)
+    one = b.insert_element(ir.Constant(kind, [0] * ALONE), value, ir.Constant(I32, 0))
+    return b.extract_element(convert(one), ir.Constant(I32, 0))
+
+
+def _all(kind: ir.VectorType, value: int) -> ir.Constant:
+    return ir.Constant(kind, [value] * kind.count)

@@ -1,0 +1,184 @@
+"""16-bit elements widened and rounded, as machine code and as NumPy; what the code may call."""
+
+import re
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from llvmlite import ir
+
+from codegen.meanings import Array, Code
+from tconv.codegen.block import KernelShape
+from tconv.codegen.build import FLOATS, I64, STORED, counted, function, load, store
+from tconv.codegen.correlate import emit_correlate
+from tconv.codegen.gather import emit_gather
+from tconv.codegen.planes import emit_planes
+from tconv.codegen.stored import rounded, widened
+from tconv.codegen.weights import emit_pack_weights
+from tconv.jit import emit_assembly, host_machine
+from tconv.plan.machine import AVX2, AVX512, NEON, SSE2, Machine
+from tconv.problem import numpy_dtype
+from tconv.runtime.kernels import kernel_shape
+
+HALVES = ("float16", "bfloat16")
+every_half = pytest.mark.parametrize("dtype", HALVES)
+either_way = pytest.mark.parametrize("lanes", [0, host_machine().lanes("float32")])
+
+
+@cache
+def code(dtype: str, lanes: int) -> tuple[Code, str, str]:
+    """Compile ``widen(target, source, count)`` and ``narrow`` by vectors, or one by one."""
+    made = Code()
+    floats, stored = FLOATS[dtype].as_pointer(), STORED[dtype].as_pointer()
+    widen, b = function(made.module, "widen", [floats, stored, I64])
+    target, source, count = widen.args
+    with counted(b, count, step=max(lanes, 1)) as k:
+        store(b, widened(b, source, k.index, dtype, lanes), target, k.index)
+    b.ret_void()
+    narrow, b = function(made.module, "narrow", [stored, floats, I64])
+    target, source, count = narrow.args
+    vector = ir.VectorType(FLOATS[dtype], lanes) if lanes else None
+    with counted(b, count, step=max(lanes, 1)) as k:
+        store(b, rounded(b, load(b, source, k.index, vector), dtype), target, k.index)
+    b.ret_void()
+    return made, made.add(widen), made.add(narrow)
+
+
+def narrowed(dtype: str, lanes: int, values: Array) -> Array:
+    """Round float32 by machine code."""
+    made, _, name = code(dtype, lanes)
+    result = np.zeros(values.size, numpy_dtype(dtype))
+    made.call(name, result, values, values.size)
+    return result
+
+
+def as_bits(array: Array) -> npt.NDArray[np.unsignedinteger]:
+    """Return the bits of elements as whole numbers."""
+    return array.view(f"u{array.itemsize}")
+
+
+def every_number(dtype: str) -> Array:
+    """Return all 65536 numbers of a type, in the order of their bits."""
+    return np.arange(1 << 16, dtype=np.uint16).view(numpy_dtype(dtype))
+
+
+def check_rounding(dtype: str, lanes: int, values: Array) -> None:
+    """Compare with NumPy's own rounding: to the bit, but for the payload of a NaN."""
+    with np.errstate(all="ignore"):
+        expected = values.astype(numpy_dtype(dtype))
+    computed = narrowed(dtype, lanes, values)
+    usual = ~np.isnan(values)
+
+    np.testing.assert_array_equal(as_bits(computed)[usual], as_bits(expected)[usual])
+    assert np.isnan(computed.astype(np.float32)[~usual]).all()
+
+
+@every_half
+@either_way
+def test_every_number_is_widened_exactly(dtype: str, lanes: int) -> None:
+    """Denormals, infinities and both zeros included; a NaN stays a NaN."""
+    made, name, _ = code(dtype, lanes)
+    numbers = every_number(dtype)
+    result = np.zeros(numbers.size, np.float32)
+    made.call(name, result, numbers, numbers.size)
+    with np.errstate(all="ignore"):
+        expected = numbers.astype(np.float32)
+    usual = ~np.isnan(expected)
+
+    np.testing.assert_array_equal(as_bits(result)[usual], as_bits(expected)[usual])
+    assert np.isnan(result[~usual]).all()
+
+
+@every_half
+@either_way
+def test_every_number_comes_back_as_it_was(dtype: str, lanes: int) -> None:
+    """What a type can hold is not rounded."""
+    with np.errstate(all="ignore"):
+        check_rounding(dtype, lanes, every_number(dtype).astype(np.float32))
+
+
+@every_half
+@either_way
+def test_ties_and_their_neighbours_are_rounded_to_nearest_even(dtype: str, lanes: int) -> None:
+    """Half way between any two numbers, and one float32 to either side of it."""
+    with np.errstate(all="ignore"):
+        numbers = every_number(dtype).astype(np.float64)
+        ties = ((numbers[:-1] + numbers[1:]) / 2).astype(np.float32)
+    ties = np.append(ties, np.float32(0))
+    for values in (ties, np.nextafter(ties, np.float32(9e9)), np.nextafter(ties, np.float32(-9e9))):
+        check_rounding(dtype, lanes, values)
+
+
+@every_half
+def test_any_float32_is_rounded_as_numpy_does(dtype: str) -> None:
+    """A million patterns of bits, every kind of number among them."""
+    patterns = np.random.default_rng(0).integers(0, 1 << 32, 1 << 20, dtype=np.uint32)
+
+    check_rounding(dtype, host_machine().lanes("float32"), patterns.view(np.float32))
+
+
+@every_half
+@either_way
+def test_no_nan_becomes_an_infinity(dtype: str, lanes: int) -> None:
+    """Its payload may lie in bits that are cut off; rounding must not carry it away."""
+    patterns = np.array([0x7F800001, 0x7FFFFFFF, 0xFFFFFFFF, 0xFF800001] * 8, np.uint32)
+
+    assert np.isnan(narrowed(dtype, lanes, patterns.view(np.float32)).astype(np.float32)).all()
+
+
+def test_the_comparison_can_fail() -> None:
+    """Cutting bits off instead of rounding is seen."""
+    values = np.array([1 + 2**-8 + 2**-9] * 8, np.float32)
+    cut = (values.view(np.uint32) >> 16).astype(np.uint16)
+
+    assert (as_bits(narrowed("bfloat16", 8, values)) != cut).all()
+
+
+EMITTERS: dict[str, Callable[[ir.Module, KernelShape], object]] = {
+    "gather": emit_gather,
+    "correlate": emit_correlate,
+    "planes": emit_planes,
+    "pack_weights": emit_pack_weights,
+}
+MACHINES = {"SSE2": SSE2, "AVX2": AVX2, "AVX-512": AVX512, "NEON": NEON}
+# Where code may lie far away, an address is loaded first and then called.
+CALL = re.compile(
+    r"^\s+(?:(?:callq?|bl|b|jmp)\s+|movabsq\s+\$|mov[zk]\s+\w+, #:abs_g\d\w*:)([A-Za-z_]\w*)\b",
+    re.MULTILINE,
+)
+KNOWN = {"memset", "memcpy", "fmaf"}  # what every C library has; fmaf where nothing is fused
+
+
+def called(text: str) -> set[str]:
+    """Return what a module calls from elsewhere."""
+    own = set(re.findall(r"^(\w+):", text, re.MULTILINE))
+    return set(CALL.findall(text)) - own
+
+
+def assembly(name: str, dtype: str, machine: Machine) -> str:
+    """Return a kernel as text."""
+    module = ir.Module(name)
+    shape = kernel_shape(dtype, machine)
+    if name == "planes":
+        shape = KernelShape(dtype, shape.lanes, 1, (2,))
+    EMITTERS[name](module, shape)
+    return emit_assembly(str(module), machine)
+
+
+@pytest.mark.parametrize("name", EMITTERS)
+@pytest.mark.parametrize("cpu", MACHINES)
+@every_half
+def test_no_conversion_is_a_call(name: str, cpu: str, dtype: str) -> None:
+    """A function for one float16 may not exist, and would cost more than the layer."""
+    machine = MACHINES[cpu]
+    if dtype == "float16" and not machine.converts_halves:
+        return  # plans refuse it there: see tests/test_engine.py
+
+    assert called(assembly(name, dtype, machine)) <= KNOWN
+
+
+def test_the_check_for_calls_can_fail() -> None:
+    """Without the instruction LLVM calls a function for each float16."""
+    assert called(assembly("gather", "float16", SSE2)) - KNOWN
