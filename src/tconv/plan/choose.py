@@ -58,7 +58,7 @@ def choose_plan(
             )
         plan = _choose_direct(problem, machine, no_machine)
         return replace(plan, refused=(("winograd", str(why)), *plan.refused))
-    slower = "would take longer" if why is None else f"is asked for, though it {why}"
+    slower = "takes longer, by estimate" if why is None else f"not asked for; winograd {why}"
     unbound = worth.refusal(bound=False)
     notes = (("direct", slower), *((("unbound", unbound),) if unbound and not why else ()))
     return _winograd(problem, plan_winograd(problem, machine, worth.outputs), notes)

@@ -30,7 +30,8 @@ MANY = 8  # images
 MOST_UNBOUND = 24 << 20  # bytes of weights that a call transforms and lets go again
 
 # Measured, in cycles: of one vector, one byte or one term.
-PACK, STORE = 1.5, 4.0  # of a vector read, and of one written
+PACK = 1.5  # of a vector read
+STORE, LATE_STORE = 6.0, 16.0  # of one written between products, and after all of them
 TRANSFORM, LARGE_TRANSFORM = 3.0, 9.0  # of a vector at a point, on its way in or out
 FEW_POINTS = 16  # of a transform that stays in registers
 NEAR_BYTE, FAR_BYTE = 1 / 12, 1 / 8  # of weights, from the last cache and from memory
@@ -52,7 +53,7 @@ class Worth:
     def refusal(self, *, bound: bool) -> str | None:
         """Return why it is not worth it, None if it is."""
         if not self._pays(0):
-            return f"would take {self.alone / self.direct:.2f} times as long"
+            return f"takes {self.alone / self.direct:.2f} of the direct time, by estimate"
         if not bound and not self._pays(self.weights):
             return "transforming the weights in every call would cost more than it saves"
         if not bound and self.kept > MOST_UNBOUND:
@@ -103,7 +104,7 @@ def worths(problem: Problem, machine: Machine) -> list[Worth]:
     """Return what all allowed forms cost."""
     splits = all_phases(problem)[1:]
     direct = _direct_cycles(problem, machine, splits)
-    moved = _moved(problem, machine, splits)
+    moved = _moved(problem, machine, splits, LATE_STORE)
     made = []
     for cuts in product(*map(_cuts, splits)):
         quiet = math.prod(cut.noise for cut in cuts) <= MOST_NOISE
@@ -154,7 +155,7 @@ def _direct_cycles(problem: Problem, machine: Machine, splits: Sequence[AxisPhas
     )
     products = problem.groups * taps * read * written / (2 * lanes) / EFFICIENCY
     weights = 4 * problem.groups * read * written * math.prod(a.taps for a in problem.axes)
-    return products + weights * _byte(weights, machine) + _moved(problem, machine, splits)
+    return products + weights * _byte(weights, machine) + _moved(problem, machine, splits, STORE)
 
 
 def _cycles(problem: Problem, machine: Machine, cuts: Sequence[_Cut], images: int) -> float:
@@ -184,13 +185,13 @@ def _weights(problem: Problem, machine: Machine, cuts: Sequence[_Cut]) -> int:
     return 4 * problem.groups * read * written * math.prod(cut.products for cut in cuts)
 
 
-def _moved(problem: Problem, machine: Machine, splits: Sequence[AxisPhases]) -> float:
+def _moved(problem: Problem, machine: Machine, splits: Sequence[AxisPhases], store: float) -> float:
     """Estimate packing and storing."""
     read, written = _channels(problem)
     lanes = machine.lanes(problem.dtype)
     inside = math.prod(split.size_in for split in splits) * _whole(read, lanes)
     outside = math.prod(split.size_out for split in splits) * _whole(written, lanes)
-    return problem.groups * (PACK * inside + STORE * outside) / lanes
+    return problem.groups * (PACK * inside + store * outside) / lanes
 
 
 def _byte(weights: int, machine: Machine) -> float:
