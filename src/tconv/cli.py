@@ -102,6 +102,7 @@ def _parser(*, problem: bool) -> argparse.ArgumentParser:
 
     plan = add("plan", "print what would run, and why")
     plan.add_argument("--dtype", default=None, help="float32, float64, float16 or bfloat16")
+    plan.add_argument("--algorithm", help="direct or winograd; what is faster if none is named")
     plan.set_defaults(command=_plan)
 
     add_bench_parser(commands)
@@ -214,7 +215,8 @@ def _run(options: argparse.Namespace) -> None:
 
 def _plan(options: argparse.Namespace) -> None:
     asked = read_asked(options)
-    print(asked.operator.plan(*asked.shapes, dtype=options.dtype or asked.dtype))
+    dtype = options.dtype or asked.dtype
+    print(asked.operator.plan(*asked.shapes, dtype=dtype, algorithm=options.algorithm))
 
 
 def _cache(options: argparse.Namespace) -> None:

@@ -48,8 +48,8 @@ def pack_row_meaning(
     """Compute in NumPy what the code from ``emit_pack_row`` computes.
 
     ``target[(before + p) * pitch + c] = source[start + p * x_step + c * c_step]``, zeros before
-    and after, and nothing between; ``sizes`` are ``(before, count, after, depth, pitch)``, ``steps``
-    are ``(x_step, c_step)``.
+    and after, and nothing between; ``sizes`` are ``(before, count, after, depth, pitch)``,
+    ``steps`` are ``(x_step, c_step)``.
     """
     before, count, after, depth, pitch = sizes
     points, channels = np.arange(count)[:, None], np.arange(depth)
