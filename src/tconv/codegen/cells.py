@@ -50,9 +50,8 @@ def emit_cells(module: ir.Module, shape: KernelShape) -> ir.Function:
     last = smaller(b, b.add(first, r.panels_a_chunk), r.panels)
     lines = settle_phase(b, r, block, number(0))
     fill_tables(b, r, block, where, (number(0), lines))
-    yes, no = ir.Constant(I1, 1), ir.Constant(I1, 0)
     with counted(b, last, first=first) as panel:
-        emit_panel(b, r, shape, parts, where, number(0), (panel.index, yes, no))
+        emit_panel(b, r, shape, parts, where, number(0), (panel.index, ir.Constant(I1, 0)))
     columns = b.mul(first, number(shape.columns)), b.mul(last, number(shape.columns))
     # The bias is in the sums already.
     width = b.sub(columns[1], columns[0])

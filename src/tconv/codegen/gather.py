@@ -99,7 +99,7 @@ def emit_gather(module: ir.Module, shape: KernelShape) -> ir.Function:
             fill_tables(b, r, block, where, (phase.index, lines))
             with counted(b, last, first=first) as panel:
                 direct = _stores_direct(b, r, shape, panel.index)
-                emit_panel(b, r, shape, parts, where, phase.index, (panel.index, direct, direct))
+                emit_panel(b, r, shape, parts, where, phase.index, (panel.index, direct))
                 with b.if_then(b.not_(direct)):
                     _store_panel(b, r, parts.store_row, block, where, lines,
                                  (phase.index, panel.index, shape.columns))  # fmt: skip
@@ -208,15 +208,14 @@ def emit_panel(  # noqa: PLR0913 - which panel of what
     parts: Parts,
     where: Place,
     phase: ir.Value,
-    choices: tuple[ir.Value, ir.Value, ir.Value],
+    choices: tuple[ir.Value, ir.Value],
 ) -> None:
     """Sum one panel of channels for every phase of the last axis, a part of the depth at a time.
 
     A part of the panel's weights stays in the first cache while all points go by it.
-    ``choices`` are which panel, whether to begin with the bias, and whether tiles write to
-    the target.
+    ``choices`` are which panel, and whether tiles write to the target.
     """
-    panel, biased, direct = choices
+    panel, direct = choices
     wide = b.icmp_signed("<", panel, r.wide_panels)
     width = b.select(wide, number(shape.columns), number(shape.lanes))
     begin = b.add(r.at("phase_weights", phase), b.mul(panel, r.at("panel_weights", phase)))
@@ -235,8 +234,7 @@ def emit_panel(  # noqa: PLR0913 - which panel of what
         segments = place(b, r.segments, r.at("segment_start", both))
         entry = b.mul(x.index, r.points)
         zero = r.blank
-        nothing = b.bitcast(zero, where.sums.type)
-        bias = b.select(biased, place(b, where.bias, channel), nothing)
+        bias = place(b, where.bias, channel)
         target = sums
         if where.target.type == where.sums.type:
             target = place(b, where.target, channel)
@@ -330,7 +328,8 @@ def _store_panel(  # noqa: PLR0913 - which panel of what
     phase, panel, columns = numbers
     channel = b.mul(panel, number(columns))
     used = smaller(b, b.sub(r.columns, channel), number(columns))
-    added = place(b, where.bias, channel)
+    # Sums begin with the bias, in whatever layout they end.
+    added = b.bitcast(r.blank, where.bias.type)
     origin = b.add(b.mul(block.start, r.step_out), r.shift_out)
     begin = larger(b, b.neg(origin), number(0))
     whole = b.mul(b.sub(block.stop, block.start), r.step_out)

@@ -8,7 +8,7 @@ from tconv.plan.cells import MOST_COLUMNS as MOST_CELL
 from tconv.plan.cells import Cells, cell_columns, neighbours_of, plan_cells
 from tconv.plan.correlate import Correlate, plan_correlate
 from tconv.plan.gather import Gather, plan_gather
-from tconv.plan.machine import Machine
+from tconv.plan.machine import Machine, padded
 from tconv.plan.phases import len_of_phases
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import MOST_COLUMNS, MOST_RESIDUES, Planes, plan_planes
@@ -105,15 +105,6 @@ def _cells_pay(problem: Problem, machine: Machine) -> bool:
     lanes = machine.lanes(problem.dtype)
     alone = channels / padded(channels, lanes) if channels > MOST_COLUMNS else PLANES_PACE
     return columns / padded(columns, lanes) > CLEARLY * alone
-
-
-def padded(channels: int, lanes: int) -> float:
-    """Return how many channels tiles of two vectors take the time of.
-
-    One vector a row is too few sums to hide how long an addition takes.
-    """
-    rest = channels % (2 * lanes)
-    return channels - rest + (0 if rest == 0 else lanes * 4 / 3 if rest <= lanes else 2 * lanes)
 
 
 def _few_phases(problem: Problem) -> bool:
