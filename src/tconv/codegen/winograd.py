@@ -1,4 +1,4 @@
-"""Winograd's algorithm: blocks of tiles transformed, multiplied point by point, transformed back.
+"""Winograd's algorithm: blocks of patches transformed, multiplied point by point, transformed back.
 
 What a number means is said in :mod:`tconv.plan.winograd`, which fills the record in.
 """
@@ -62,7 +62,7 @@ class _Place:
     data: ir.Value
     products: ir.Value
     sums: ir.Value
-    rows: ir.Value  # tables, by tile: where its data begins,
+    rows: ir.Value  # tables, by patch: where its data begins,
     places: ir.Value  # and its products;
     reads: ir.Value  # what it reads of the packed region,
     writes: ir.Value  # where its sums go,
@@ -95,8 +95,8 @@ def emit_winograd(module: ir.Module, baked: TransformShape) -> ir.Function:
     chunk, rest = b.srem(item, r.chunks), b.sdiv(item, r.chunks)
     block, group = emit_block(b, r, rest, begins=True)
     where = _find(b, r, shape, scratch, group)
-    tiles = _fill_tables(b, r, block, where, shape.columns)
-    _emit_data(b, r, shape, parts, block, where, tiles)
+    patches = _fill_tables(b, r, block, where, shape.columns)
+    _emit_data(b, r, shape, parts, block, where, patches)
     points = math.prod(form.points for form in forms)
     first = b.mul(chunk, r.panels_a_chunk)
     last = smaller(b, b.add(first, r.panels_a_chunk), r.panels)
@@ -108,9 +108,9 @@ def emit_winograd(module: ir.Module, baked: TransformShape) -> ir.Function:
             start = b.add(first, b.mul(turn.index, r.panels_a_pass))
             count = smaller(b, b.sub(last, start), r.panels_a_pass)
             _multiply(b, r, shape, parts.tiles, where, points,
-                      (phase.index, start, count, tiles))  # fmt: skip
+                      (phase.index, start, count, patches))  # fmt: skip
             with counted(b, count) as panel:
-                _transform_back(b, r, parts.transform_result, where, panel.index, tiles)
+                _transform_back(b, r, parts.transform_result, where, panel.index, patches)
                 _store_panel(b, r, parts.store_row, block, where, lines,
                              (phase.index, b.add(start, panel.index), shape.columns))  # fmt: skip
     b.ret_void()
@@ -143,25 +143,25 @@ def _find(
 
 
 def _fill_tables(b: ir.IRBuilder, r: Record, block: Block, where: _Place, columns: int) -> ir.Value:
-    """Note for every tile of the block what it reads and writes; return how many there are."""
+    """Note for every patch of the block what it reads and writes; return how many there are."""
     store(b, block.start, block.starts, r.outer)
     store(b, block.stop, block.stops, r.outer)
     axes = b.add(r.outer, number(1))
     with counted(b, axes, [number(1)]) as axis:
         points = b.sub(load(b, block.stops, axis.index), load(b, block.starts, axis.index))
-        count = b.sdiv(points, r.at("tile_points", axis.index))
+        count = b.sdiv(points, r.at("patch_points", axis.index))
         store(b, count, block.extents, axis.index)
         axis.carried = [b.mul(axis.carried[0], count)]
-    tiles = axis.carried[0]
-    with counted(b, tiles) as tile:
-        with counted(b, axes, [tile.index, number(0), number(0), number(0)]) as axis:
+    patches = axis.carried[0]
+    with counted(b, patches) as patch:
+        with counted(b, axes, [patch.index, number(0), number(0), number(0)]) as axis:
             d = b.sub(r.outer, axis.index)
             rest, read, write, _ = axis.carried
             count = load(b, block.extents, d)
             here, apart = b.srem(rest, count), r.at("aparts", d)
             # Tiles of points that lie apart stand between each other.
             behind = b.mul(
-                b.mul(b.sdiv(here, apart), apart), b.sub(r.at("tile_points", d), number(1))
+                b.mul(b.sdiv(here, apart), apart), b.sub(r.at("patch_points", d), number(1))
             )
             point = b.add(here, behind)
             axis.carried = [
@@ -171,19 +171,19 @@ def _fill_tables(b: ir.IRBuilder, r: Record, block: Block, where: _Place, column
                 point,
             ]
         _, read, write, image = axis.carried
-        store(b, read, where.reads, tile.index)
-        store(b, write, where.writes, tile.index)
-        store(b, b.add(image, load(b, block.starts)), where.images, tile.index)
-        store(b, b.mul(tile.index, r.row_pitch), where.rows, tile.index)
-        store(b, b.mul(tile.index, number(columns)), where.places, tile.index)
+        store(b, read, where.reads, patch.index)
+        store(b, write, where.writes, patch.index)
+        store(b, b.add(image, load(b, block.starts)), where.images, patch.index)
+        store(b, b.mul(patch.index, r.row_pitch), where.rows, patch.index)
+        store(b, b.mul(patch.index, number(columns)), where.places, patch.index)
     with counted(b, number(ZEROS)) as entry:
         store(b, number(0), where.zeros, entry.index)
     # The last tile's rows past the last one read the first one, and sum to nowhere.
     with counted(b, r.spare) as more:
-        index = b.add(tiles, more.index)
+        index = b.add(patches, more.index)
         store(b, number(0), where.rows, index)
         store(b, r.nowhere, where.places, index)
-    return tiles
+    return patches
 
 
 def _emit_data(  # noqa: PLR0913 - what of which block
@@ -193,7 +193,7 @@ def _emit_data(  # noqa: PLR0913 - what of which block
     parts: _Parts,
     block: Block,
     where: _Place,
-    tiles: ir.Value,
+    patches: ir.Value,
 ) -> None:
     """Pack and transform what the block reads, slab of channels by slab."""
     slabs = b.sdiv(b.add(r.depth, b.sub(r.slab, number(1))), r.slab)
@@ -203,13 +203,13 @@ def _emit_data(  # noqa: PLR0913 - what of which block
         source = place(b, where.source, b.mul(first, r.source_c))
         emit_pack_region(b, r, parts.pack_row, block, where.scratch, source, (channels, r.slab))
         vectors = b.sdiv(b.add(channels, number(shape.lanes - 1)), number(shape.lanes))
-        with counted(b, tiles) as tile:
-            region = place(b, where.scratch, load(b, where.reads, tile.index))
-            row = place(b, where.data, b.add(load(b, where.rows, tile.index), first))
+        with counted(b, patches) as patch:
+            region = place(b, where.scratch, load(b, where.reads, patch.index))
+            row = place(b, where.data, b.add(load(b, where.rows, patch.index), first))
             with counted(b, r.parts) as part:
                 read = place(b, region, r.at("part_reads", part.index))
                 target = place(b, row, b.mul(part.index, r.part_pitch))
-                b.call(parts.transform_data, [target, read, r.tile_reads, r.point_pitch, vectors])
+                b.call(parts.transform_data, [target, read, r.patch_reads, r.point_pitch, vectors])
 
 
 def emit_transform_data(
@@ -217,7 +217,7 @@ def emit_transform_data(
 ) -> ir.Function:
     """Emit ``transform_data(target, source, steps, pitch, vectors)``.
 
-    For each of some vectors, transforms the box of a tile: neighbours on an axis lie
+    For each of some vectors, transforms the box of a patch: neighbours on an axis lie
     ``steps[axis]`` apart in ``source``, points of the transform ``pitch`` in ``target``.
     """
     scalar = FLOATS[shape.dtype]
@@ -243,7 +243,7 @@ def emit_transform_result(
 ) -> ir.Function:
     """Emit ``transform_result(target, source, steps, pitch, flag)``.
 
-    Transforms the products of a tile, points ``pitch`` apart, to its outputs, neighbours on an
+    Transforms the products of a patch, points ``pitch`` apart, to its outputs, neighbours on an
     axis ``steps[axis]`` apart.  The flag is raised if any output is not finite.
     """
     scalar = FLOATS[shape.dtype]
@@ -354,18 +354,18 @@ def _transform_back(  # noqa: PLR0913 - what of which panel
     transform_result: ir.Function,
     where: _Place,
     panel: ir.Value,
-    tiles: ir.Value,
+    patches: ir.Value,
 ) -> None:
     """Turn a panel's products into sums, phases of the last axis side by side."""
     flags = r.pointer_to("flags", I64.as_pointer())
-    with counted(b, r.phases) as x, counted(b, tiles) as tile:
+    with counted(b, r.phases) as x, counted(b, patches) as patch:
         index = b.add(b.mul(x.index, r.panels_a_pass), panel)
-        begin = b.add(b.mul(index, r.panel_pitch), load(b, where.places, tile.index))
+        begin = b.add(b.mul(index, r.panel_pitch), load(b, where.places, patch.index))
         shift = b.mul(x.index, b.sdiv(r.at("write_steps", r.outer), r.step_out))
-        target = place(b, where.sums, b.add(load(b, where.writes, tile.index), shift))
-        flag = place(b, flags, load(b, where.images, tile.index))
+        target = place(b, where.sums, b.add(load(b, where.writes, patch.index), shift))
+        flag = place(b, flags, load(b, where.images, patch.index))
         read = place(b, where.products, begin)
-        b.call(transform_result, [target, read, r.tile_writes, r.product_pitch, flag])
+        b.call(transform_result, [target, read, r.patch_writes, r.product_pitch, flag])
 
 
 def _store_panel(  # noqa: PLR0913 - which panel of what

@@ -1,8 +1,8 @@
 """Winograd's algorithm over phases, for FINE and COARSE.
 
-The points of a block are cut into tiles, a few points on each axis.  What a tile reads is
+The points of a block are cut into patches, a few points on each axis.  What a patch reads is
 transformed once, whatever phase it writes.  Then there is one matrix product for each point
-of the transform: its rows are tiles, its depth is the channels read times the phases read
+of the transform: its rows are patches, its depth is the channels read times the phases read
 (COARSE with a stride), and its columns are the channels written, phase by phase (FINE).
 The products of a phase are transformed back, and stored as a gather stores its sums.
 """
@@ -27,7 +27,7 @@ from tconv.plan.winograd_axis import (
     WinogradAxis,
     cut_axes,
     phase_weights,
-    products_a_tile,
+    products_a_patch,
 )
 from tconv.problem import Operand, Problem
 
@@ -42,8 +42,8 @@ SCALARS = (
     "block", "begin", "end", "blocks", "phases", "span",
     "outer_phases", "most_phases",
     "slab",  # channels that are packed and transformed together
-    "parts", "part_pitch",  # phases read, all axes together; elements of one in a tile's row
-    "row_pitch", "point_pitch",  # elements of transformed data: of a tile, of a point
+    "parts", "part_pitch",  # phases read, all axes together; elements of one in a patch's row
+    "row_pitch", "point_pitch",  # elements of transformed data: of a patch, of a point
     "product_pitch", "panel_pitch",  # elements of products: of a point, of a panel
     "group_weights", "panel_weights", "point_weights", "product_weights",
     "nowhere", "spare", "activate", "slope", "zeros",  # the last three by each runner
@@ -60,11 +60,11 @@ ARRAYS = (
     "begins", "ends", "outer_blocks", "axis_phases", "spans", "pitches",
     # one for each outer axis and phase of it, and one for each phase of the last axis
     "phase_low", "phase_high", "last_low", "last_high",
-    # one for each axis, the last one too: points of a tile and how far apart they lie; what a
+    # one for each axis, the last one too: points of a patch and how far apart they lie; what a
     # point adds to a place in the region and among the sums
-    "tile_points", "aparts", "read_steps", "write_steps",
-    # one for each spatial axis: what a neighbour in a tile adds there
-    "tile_reads", "tile_writes",
+    "patch_points", "aparts", "read_steps", "write_steps",
+    # one for each spatial axis: what a neighbour in a patch adds there
+    "patch_reads", "patch_writes",
     "part_reads",  # where each phase read begins in the region
     # one for each phase of all axes together and point: which parts are multiplied
     "segment_start", "segment_count",
@@ -75,7 +75,7 @@ ARRAYS = (
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
 SPARE_ROWS = 8  # entries for the rows of a last tile that there are no points for
-FEW_TILES, MOST_TILES = 24, 192  # of a block
+FEW_PATCHES, MOST_PATCHES = 24, 192  # of a block
 ZEROS = 32  # entries: two vectors, and a table for the rows of a tile
 LINE = 16  # elements that keep rows and points out of each other's way in caches
 
@@ -98,9 +98,9 @@ class Winograd:
 
 
 def plan_winograd(problem: Problem, machine: Machine, outputs: Sequence[int]) -> Winograd:
-    """Lay out blocks, tiles, panels and tables for FINE or COARSE.
+    """Lay out blocks, patches, panels and tables for FINE or COARSE.
 
-    ``outputs`` are the points of a tile on each spatial axis.
+    ``outputs`` are the points of a patch on each spatial axis.
     """
     lanes, vectors = machine.lanes(problem.dtype), 2
     width, item = lanes * vectors, machine.vector_bytes // lanes
@@ -126,12 +126,12 @@ def plan_winograd(problem: Problem, machine: Machine, outputs: Sequence[int]) ->
     blocks = [
         -(-size * axis.unit // each) for size, axis, each in zip(sizes, axes, block, strict=True)
     ]
-    tiles = math.prod(block) // math.prod(axis.form.outputs for axis in axes)
+    patches = math.prod(block) // math.prod(axis.form.outputs for axis in axes)
     boxes = problem.groups * math.prod(blocks)
     a_chunk = -(-panels // _choose_chunks(problem, axes, boxes, panels))
     chunks = -(-panels // a_chunk)
     last = splits[-1]
-    product_pitch = (tiles + 1) * width + LINE
+    product_pitch = (patches + 1) * width + LINE
     panel = points * product_pitch * item
     a_pass = max(1, min(a_chunk, machine.l2 // 4 // (phases * panel)))
     extents = [
@@ -162,23 +162,23 @@ def plan_winograd(problem: Problem, machine: Machine, outputs: Sequence[int]) ->
         "parts": parts,
         "part_pitch": part_pitch,
         "row_pitch": row_pitch,
-        "point_pitch": tiles * row_pitch + LINE,
+        "point_pitch": patches * row_pitch + LINE,
         "product_pitch": product_pitch,
         "panel_pitch": points * product_pitch,
         "group_weights": group_weights,
         "panel_weights": panel_weights,
         "point_weights": point_weights,
         "product_weights": product_weights,
-        "nowhere": tiles * width,
+        "nowhere": patches * width,
         "spare": SPARE_ROWS,
-        "scratch_data": scratch.take(points * (tiles * row_pitch + LINE)),
+        "scratch_data": scratch.take(points * (patches * row_pitch + LINE)),
         "scratch_products": scratch.take(phases * a_pass * points * product_pitch),
         "scratch_sums": scratch.take(math.prod(written) * width),
-        "scratch_rows": scratch.take_table(tiles + SPARE_ROWS),
-        "scratch_places": scratch.take_table(tiles + SPARE_ROWS),
-        "scratch_reads": scratch.take_table(tiles),
-        "scratch_writes": scratch.take_table(tiles),
-        "scratch_images": scratch.take_table(tiles),
+        "scratch_rows": scratch.take_table(patches + SPARE_ROWS),
+        "scratch_places": scratch.take_table(patches + SPARE_ROWS),
+        "scratch_reads": scratch.take_table(patches),
+        "scratch_writes": scratch.take_table(patches),
+        "scratch_images": scratch.take_table(patches),
         "scratch_zeros": scratch.take_table(ZEROS),
     }
     assert region == 0  # noqa: S101 - kernels find the region where scratch begins
@@ -190,14 +190,14 @@ def plan_winograd(problem: Problem, machine: Machine, outputs: Sequence[int]) ->
             for axis, size in zip(axes[:-1], sizes, strict=False)
         ],
         "spans": [axis.span for axis in axes[:-1]],
-        "tile_points": [axis.form.outputs for axis in axes],
+        "patch_points": [axis.form.outputs for axis in axes],
         "aparts": [axis.apart for axis in axes],
         "read_steps": read_steps,
         "write_steps": write_steps,
-        "tile_reads": [
+        "patch_reads": [
             axis.apart * step for axis, step in zip(axes[1:], read_steps[1:], strict=True)
         ],
-        "tile_writes": [
+        "patch_writes": [
             axis.apart * step for axis, step in zip(axes[1:], write_steps[1:], strict=True)
         ],
         "part_reads": [
@@ -220,7 +220,7 @@ def plan_winograd(problem: Problem, machine: Machine, outputs: Sequence[int]) ->
         multiplications=problem.groups
         * depth
         * wanted
-        * products_a_tile(weights)
+        * products_a_patch(weights)
         * math.prod(size * axis.apart for size, axis in zip(sizes, axes, strict=True)),
     )
 
@@ -245,7 +245,7 @@ def error_bounds(problem: Problem, recipe: Winograd) -> tuple[float, float]:
 def _segments(
     weights: Sequence[Sequence[PhaseWeights]], points: int, part_pitch: int
 ) -> dict[str, list[int]]:
-    """Return which parts of a tile's row each phase multiplies at each point."""
+    """Return which parts of a patch's row each phase multiplies at each point."""
     arrays: dict[str, list[int]] = {"segment_start": [], "segment_count": [], "segments": []}
     for phase in weights:
         for point in range(points):
@@ -268,21 +268,23 @@ def _choose_chunks(problem: Problem, axes: Sequence[WinogradAxis], boxes: int, p
     return max(1, min(most, choose_chunks(problem, boxes, panels)))
 
 
-def most_tiles(tile: int, weights: int, machine: Machine) -> int:
-    """Return how many tiles of so many bytes a block has at most, for these bytes of weights."""
-    few = FEW_TILES if weights <= machine.l3 // 8 else 2 * FEW_TILES
-    most = max(few, min(MOST_TILES, machine.l2 * 6 // 10 // tile))
-    return max(1, min(most, 4 * machine.l2 // tile))
+def most_patches(patch: int, weights: int, machine: Machine) -> int:
+    """Return how many patches of so many bytes a block has at most, for these bytes of weights."""
+    few = FEW_PATCHES if weights <= machine.l3 // 8 else 2 * FEW_PATCHES
+    most = max(few, min(MOST_PATCHES, machine.l2 * 6 // 10 // patch))
+    return max(1, min(most, 4 * machine.l2 // patch))
 
 
-def _choose_block(axes: list[WinogradAxis], tile: int, weights: int, machine: Machine) -> list[int]:
-    """Return how many points of each axis one work item takes, in whole tiles.
+def _choose_block(
+    axes: list[WinogradAxis], patch: int, weights: int, machine: Machine
+) -> list[int]:
+    """Return how many points of each axis one work item takes, in whole patches.
 
-    A tile's transformed data takes ``tile`` bytes; that of all should stay in the second-level
-    cache, but a block of few tiles reads all ``weights`` bytes for next to nothing.
+    A patch's transformed data takes ``patch`` bytes; that of all should stay in the second-level
+    cache, but a block of few patches reads all ``weights`` bytes for next to nothing.
     """
     sizes = [-(-(axis.phases.end - axis.phases.begin) // axis.unit) for axis in axes]
-    most = most_tiles(tile, weights, machine)
+    most = most_patches(patch, weights, machine)
     block = list(sizes)
     apart = math.prod(axis.apart for axis in axes)
     while max(block) > 1 and math.prod(block) * apart > most:

@@ -1,4 +1,4 @@
-"""An axis cut into tiles, and which weights the phases of all axes have at each point."""
+"""An axis cut into patches, and which weights the phases of all axes have at each point."""
 
 import math
 from collections.abc import Sequence
@@ -12,17 +12,17 @@ from tconv.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class WinogradAxis:
-    """One axis cut into tiles."""
+    """One axis cut into patches."""
 
     phases: AxisPhases
     form: Form
-    apart: int  # how far apart the points of a tile lie
+    apart: int  # how far apart the points of a patch lie
     parts: tuple[int, ...]  # phases read: what each adds to the place read
     taps: tuple[tuple[tuple[int | None, ...], ...], ...]  # by phase written, part and place
 
     @property
     def unit(self) -> int:
-        """Points that whole tiles cover without a hole."""
+        """Points that whole patches cover without a hole."""
         return self.form.outputs * self.apart
 
     @property
@@ -50,7 +50,7 @@ class WinogradAxis:
         )
 
     def products(self) -> int:
-        """Return how many numbers are multiplied for each tile, all phases and parts."""
+        """Return how many numbers are multiplied for each patch, all phases and parts."""
         return sum(
             self.form.points - len(self.vanishing(phase, part))
             for phase, parts in enumerate(self.taps)
@@ -65,7 +65,7 @@ def taps_of(split: AxisPhases) -> int:
 
 
 def cut_axis(split: AxisPhases, outputs: int) -> WinogradAxis:
-    """Cut an axis into tiles of some outputs.
+    """Cut an axis into patches of some outputs.
 
     Offsets read are ``low + part + step_in * apart * place``, for a part below the step.
     """
@@ -99,8 +99,8 @@ class PhaseWeights:
     rows: tuple[int | None, ...]  # of each point's matrix; None where all would be zeros
 
 
-def products_a_tile(weights: Sequence[Sequence[PhaseWeights]]) -> int:
-    """Return how many numbers are multiplied for each tile, channel read and channel written."""
+def products_a_patch(weights: Sequence[Sequence[PhaseWeights]]) -> int:
+    """Return how many numbers are multiplied for each patch, channel read and channel written."""
     return sum(row is not None for phase in weights for part in phase for row in part.rows)
 
 

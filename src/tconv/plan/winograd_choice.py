@@ -15,11 +15,11 @@ from tconv.plan.machine import Machine
 from tconv.plan.phases import AxisPhases, all_phases
 from tconv.plan.planes import MOST_COLUMNS
 from tconv.plan.transforms import noise
-from tconv.plan.winograd import most_tiles
+from tconv.plan.winograd import most_patches
 from tconv.plan.winograd_axis import cut_axis, taps_of
 from tconv.problem import Operand, Problem
 
-# Outputs of tiles to try, by taps; with more taps nothing is saved that rounding allows.
+# Outputs of patches to try, by taps; with more taps nothing is saved that rounding allows.
 OUTPUTS = {2: (3, 4, 5), 3: (2, 3, 4), 4: (2, 3), 5: (2,)}
 MOST_POINTS = 64  # of a transform, all axes together: its code is unrolled
 MOST_NOISE = 2.5  # times the rounding errors of direct sums; the largest of many stays below 4
@@ -67,10 +67,10 @@ class Worth:
 
 
 class _Cut(NamedTuple):
-    """The numbers of one axis cut into tiles of so many outputs."""
+    """The numbers of one axis cut into patches of so many outputs."""
 
     outputs: int
-    tiles: int
+    patches: int
     points: int
     parts: int
     phases: int
@@ -125,9 +125,9 @@ def _cuts(split: AxisPhases) -> list[_Cut]:
         return []
     for outputs in (1, *OUTPUTS.get(taps, ())):
         axis = cut_axis(split, outputs)
-        tiles = -(-(split.end - split.begin) // axis.unit) * axis.apart
+        patches = -(-(split.end - split.begin) // axis.unit) * axis.apart
         numbers = (axis.form.points, len(axis.parts), len(split.ranges), axis.products())
-        made.append(_Cut(outputs, tiles, *numbers, noise(axis.form)))
+        made.append(_Cut(outputs, patches, *numbers, noise(axis.form)))
     return made
 
 
@@ -163,17 +163,17 @@ def _cycles(problem: Problem, machine: Machine, cuts: Sequence[_Cut], images: in
     lanes = machine.lanes(problem.dtype)
     read, written = _channels(problem)
     written = _whole(written, 2 * lanes)
-    tiles = images * math.prod(cut.tiles for cut in cuts)
+    patches = images * math.prod(cut.patches for cut in cuts)
     points = math.prod(cut.points for cut in cuts)
     parts = math.prod(cut.parts for cut in cuts)
     phases = math.prod(cut.phases for cut in cuts)
     matrices = math.prod(cut.products for cut in cuts)
-    terms = max(tiles, 6) * matrices * (read + PROLOGUE / parts) * written
+    terms = max(patches, 6) * matrices * (read + PROLOGUE / parts) * written
     weights = _weights(problem, machine, cuts)
-    streams = -(-tiles // most_tiles(4 * points * parts * read, weights, machine))
+    streams = -(-patches // most_patches(4 * points * parts * read, weights, machine))
     repeated = max(1, min(4, 8 // (streams * problem.groups)))  # by chunks of panels
     each = TRANSFORM if points <= FEW_POINTS else LARGE_TRANSFORM
-    mapped = each * points * tiles * (repeated * read * parts + written * phases) / lanes
+    mapped = each * points * patches * (repeated * read * parts + written * phases) / lanes
     once = terms / (2 * lanes) / EFFICIENCY + mapped
     return (problem.groups * once + weights * streams * _byte(weights, machine)) / images
 

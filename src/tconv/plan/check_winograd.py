@@ -1,0 +1,191 @@
+"""The tables of Winograd's algorithm, run as kernels run them and held against the relation.
+
+A form multiplies the data at spot ``output + tap`` of a patch by each tap: that the matrices
+do so is proved with them.  Here it is proved that the spots are the points they should be.
+"""
+
+import math
+from itertools import product
+from operator import mul
+
+from tconv.plan import winograd
+
+# What a record is, and what a block packs, is the same for every algorithm.
+from tconv.plan.check import (
+    Point,
+    Region,
+    Terms,
+    _Block,
+    _blocks,
+    _demand,
+    _inside,
+    _met,
+    _pack,
+    _Record,
+    _Scratch,
+    _split,
+)
+from tconv.plan.winograd import Winograd
+from tconv.problem import Operand, Problem
+
+
+def check_winograd(problem: Problem, recipe: Winograd, *, tile_rows: int = 1) -> None:
+    """Refuse a plan that would make kernels go wrong; their tiles have ``tile_rows`` rows."""
+    _Run(problem, recipe).check(tile_rows)
+
+
+class _Run:
+    """One group, block after block, as the kernel does it; a point's image comes first."""
+
+    def __init__(self, problem: Problem, recipe: Winograd) -> None:
+        self.problem, self.recipe = problem, recipe
+        self.r = _Record(recipe.record, winograd.SCALARS, winograd.ARRAYS)
+        self.scratch = _Scratch(self.r, recipe.scratch, problem.dtype)
+        self.columns = recipe.lanes * recipe.vectors
+        source = Operand.COARSE if problem.wanted is Operand.FINE else Operand.FINE
+        self.source = problem.batch, *problem.spatial(source)
+        self.target = problem.batch, *problem.spatial(problem.wanted)
+        self.met = [_met(axis, problem.wanted) for axis in problem.axes]
+        self.outputs = [*product(*(range(form.outputs) for form in recipe.forms))]
+        self.taps = [*product(*(range(form.taps) for form in recipe.forms))]
+        self.points = math.prod(form.points for form in recipe.forms)
+        self.written: set[Point] = set()
+
+    def check(self, tile_rows: int) -> None:
+        """Run every block, then look whether anything was left out."""
+        r = self.r
+        _demand(r.spare >= tile_rows - 1, "a last tile reads past its table", r.spare)
+        _demand(max(tile_rows, self.columns) <= winograd.ZEROS, "sums start from no zeros", 0)
+        boxes = r.groups * r.blocks * math.prod(r.outer_of("outer_blocks"))
+        _demand(self.recipe.items == boxes * r.chunks, "work items are not all blocks", boxes)
+        taken = min(r.chunks * r.panels_a_chunk, r.panels) * self.columns
+        _demand(taken >= r.columns, "panels do not take every channel", taken)
+        self._check_weights()
+        for block in _blocks(r, [*r.outer_of("begins"), r.begin]):
+            region, end = _pack(r, block, self.source, r.slab)
+            self.scratch.touch("region", end)
+            patches = self._patches(block)
+            for phase in range(r.outer_phases):
+                self._run_phase(block, region, patches, phase)
+        missing = math.prod(self.target) - len(self.written)
+        _demand(missing == 0, "outputs are never written", missing)
+        self.scratch.check()
+
+    def _check_weights(self) -> None:
+        """See that the rows of each matrix are those that segments read, in their order."""
+        r, recipe = self.r, self.recipe
+        sizes = (r.parts * r.depth * self.columns, r.phases, self.points, r.panels * r.outer_phases)
+        found = (r.product_weights, r.point_weights, r.panel_weights, r.group_weights)
+        due = tuple(math.prod(sizes[: count + 1]) for count in range(4))
+        _demand(found == due, "weights overlap", found)
+        _demand(recipe.group_weights == r.group_weights, "weights have another size", found)
+        for both, phase in enumerate(recipe.phase_weights):
+            for point in range(self.points):
+                rows = {entry.rows[point]: part for part, entry in enumerate(phase)}
+                rows.pop(None, None)
+                entry = both * self.points + point
+                start = r.at("segment_start", entry)
+                count = r.at("segment_count", entry)
+                read = [r.at("segments", start + s) for s in range(count)]
+                packed = [rows.get(row, -1) * r.part_pitch for row in range(len(rows))]
+                _demand(read == packed, "a product reads other parts than its weights", entry)
+
+    def _patches(self, block: _Block) -> list[tuple[int, int]]:
+        """Return where each patch reads and writes; look whether its rows have room."""
+        r = self.r
+        axes = range(r.outer + 1)
+        sizes = [r.at("patch_points", d) for d in axes]
+        _demand(
+            all(n % size == 0 for n, size in zip(block.counts, sizes, strict=True)),
+            "a block ends inside a patch", block.counts,
+        )  # fmt: skip
+        counts = [n // size for n, size in zip(block.counts, sizes, strict=True)]
+        made = []
+        for index in range(math.prod(counts)):
+            read = write = 0
+            for d, here in zip(axes, _split(index, counts), strict=True):
+                apart = r.at("aparts", d)
+                point = here + here // apart * apart * (sizes[d] - 1)
+                read += point * r.at("read_steps", d)
+                write += point * r.at("write_steps", d)
+            made.append((read, write))
+        count = len(made)
+        _demand(count * r.row_pitch <= r.point_pitch, "points share rows", count)
+        _demand(r.parts * r.part_pitch <= r.row_pitch, "parts share a row", r.row_pitch)
+        _demand(r.nowhere >= count * self.columns, "what belongs nowhere is a product", count)
+        _demand(r.nowhere + self.columns <= r.product_pitch, "points share products", count)
+        _demand(self.points * r.product_pitch <= r.panel_pitch, "panels share products", count)
+        self.scratch.touch("data", self.points * r.point_pitch)
+        self.scratch.touch("products", r.phases * r.panels_a_pass * r.panel_pitch)
+        for part, entries in (
+            ("rows", count + r.spare), ("places", count + r.spare), ("reads", count),
+            ("writes", count), ("images", count), ("zeros", winograd.ZEROS),
+        ):  # fmt: skip
+            self.scratch.touch_table(part, entries)
+        return made
+
+    def _run_phase(
+        self, block: _Block, region: Region, patches: list[tuple[int, int]], phase: int
+    ) -> None:
+        """Sum and store one phase of the outer axes, every phase of the last one."""
+        r = self.r
+        digits = _split(phase, r.outer_of("axis_phases"))
+        entries = [d * r.most_phases + digit for d, digit in enumerate(digits)]
+        outer = [*zip(block.starts, block.stops, entries, strict=False)]
+        lows = [max(start, r.at("phase_low", entry)) for start, _, entry in outer]
+        highs = [min(stop, r.at("phase_high", entry)) for _, stop, entry in outer]
+        lines = [*product(*map(range, lows, highs))]
+        sums: dict[int, Terms] = {}
+        if not lines:
+            return
+        steps = [r.at("patch_writes", d) for d in range(r.outer)]
+        for x in range(r.phases):
+            shift = x * (r.at("write_steps", r.outer) // r.step_out)
+            for read, write in patches:
+                for output in self.outputs:
+                    place = write + shift + sum(map(mul, output, steps))
+                    _demand(place not in sums, "two outputs are summed in one place", place)
+                    sums[place] = self._terms(region, read, output, phase * r.phases + x)
+                    self.scratch.touch("sums", place + self.columns)
+        self._store(block, lines, digits, sums)
+
+    def _terms(self, region: Region, read: int, output: Point, both: int) -> Terms:
+        """Return what one output is made of; zeros add nothing."""
+        steps = [self.r.at("patch_reads", d) for d in range(self.r.outer)]
+        terms: Terms = set()
+        for part, entry in enumerate(self.recipe.phase_weights[both]):
+            begin = read + self.r.at("part_reads", part)
+            for spot, tap in zip(self.taps, entry.taps, strict=True):
+                place = begin + sum((o + s) * step for o, s, step in zip(output, spot, steps))  # noqa: B905 - as many as axes
+                _demand(place in region, "a patch reads what was not packed", place)
+                point = region[place]
+                if tap is not None and point is not None:
+                    terms.add((tap, point))
+        return terms
+
+    def _store(
+        self, block: _Block, lines: list[Point], digits: list[int], sums: dict[int, Terms]
+    ) -> None:
+        """Write lines out, all phases of the last axis side by side."""
+        r = self.r
+        origin = block.starts[-1] * r.step_out + r.shift_out
+        begin = max(-origin, 0)
+        length = min(block.counts[-1] * r.step_out, r.size_out - origin) - begin
+        steps, shifts = r.outer_of("steps_out"), r.outer_of("shifts_out")
+        for line in lines:
+            outer = zip(line, steps, shifts, digits, strict=True)
+            target = [point * step + shift + digit for point, step, shift, digit in outer]
+            read = sum(
+                (point - start) * r.at("write_steps", d)
+                for d, (point, start) in enumerate(zip(line, block.starts, strict=False))
+            )
+            for x in range(begin, begin + length):
+                point = (*target, origin + x)
+                _demand(_inside(point, self.target), "a store leaves the target", point)
+                _demand(point not in self.written, "an output is written twice", point)
+                self.written.add(point)
+                place = read + x * self.columns
+                _demand(place in sums, "an output is stored that was not summed", point)
+                met = product(*(met[p] for met, p in zip(self.met, point[1:], strict=True)))
+                due = {(tuple(t for t, _ in m), (point[0], *(i for _, i in m))) for m in met}
+                _demand(sums[place] == due, f"the sum of {point} is not the relation's", due)
