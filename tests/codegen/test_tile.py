@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import strategies
-from codegen.meanings import Array, Code
+from codegen.meanings import Array, Code, paired
 from tconv.codegen.tile import (
     UNROLL,
     Tile,
@@ -77,7 +77,8 @@ def test_a_tile_equals_its_meaning(tile: Tile, depth: int) -> None:
         expected = np.full(2 * GUARD + tile.rows * (tile.columns + 3), 99, sums_type(tile))
         computed = expected.copy()
         tile_meaning(expected, data, weights, places, rows, starts, depth)
-        made.call(names[tile], computed, data, weights, places, rows, starts, segments, depth)
+        panel = paired(weights, tile.lanes)
+        made.call(names[tile], computed, data, panel, places, rows, starts, segments, depth)
 
         np.testing.assert_array_equal(computed, expected, f"{segments} segments")
 

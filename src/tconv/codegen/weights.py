@@ -15,6 +15,7 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
+from tconv.codegen.stored import line_place
 from tconv.plan.weights import ARRAYS, FIELDS
 
 EXPONENTS = {
@@ -59,16 +60,22 @@ def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
             row = place(b, target, b.mul(b.add(b.mul(tap.index, r.depth), k.index), width))
             with counted(b, filled, tap.carried) as column:
                 value = load(b, read, b.mul(column.index, r.column_step))
-                store(b, value, row, column.index)
+                store(b, value, row, _place(b, shape, column.index, narrow))
                 column.carried = [b.or_(column.carried[0], _endless(b, value, shape.dtype))]
             tap.carried = column.carried
             with counted(b, width, first=filled) as column:
-                store(b, zero, row, column.index)
+                store(b, zero, row, _place(b, shape, column.index, narrow))
         k.carried = tap.carried
     with b.if_then(k.carried[0], likely=False):
         store(b, number(1), r.pointer_to("flag", I64.as_pointer()))
     b.ret_void()
     return made
+
+
+def _place(b: ir.IRBuilder, shape: KernelShape, column: ir.Value, narrow: ir.Value) -> ir.Value:
+    """Return where in a line of its panel a column lies."""
+    wide = line_place(b, column, shape.dtype, (shape.vectors, shape.lanes))
+    return b.select(narrow, column, wide)
 
 
 def _endless(b: ir.IRBuilder, value: ir.Value, dtype: str) -> ir.Value:
