@@ -47,16 +47,17 @@ def pack_row_meaning(
 ) -> None:
     """Compute in NumPy what the code from ``emit_pack_row`` computes.
 
-    ``target[(before + p) * pitch + c] = source[start + p * x_step + c * c_step]``, and zeros
-    before, after and between; ``sizes`` are ``(before, count, after, depth, pitch)``, ``steps``
-    are ``(x_step, c_step)``.
+    ``target[(before + p) * pitch + c] = source[start + p * x_step + c * c_step]``, zeros before
+    and after, and nothing between; ``sizes`` are ``(before, count, after, depth, pitch)``,
+    ``steps`` are ``(x_step, c_step)``.
     """
     before, count, after, depth, pitch = sizes
     points, channels = np.arange(count)[:, None], np.arange(depth)
     read = source[start + points * steps[0] + channels * steps[1]]
-    packed = np.zeros((before + count + after, pitch), target.dtype)
-    packed[before : before + count, :depth] = read
-    target[: packed.size] = packed.ravel()
+    packed = np.zeros((before + count + after, depth), target.dtype)
+    packed[before : before + count] = read
+    rows = np.arange(len(packed))[:, None] * pitch
+    target[rows + channels] = packed
 
 
 def store_row_meaning(  # noqa: PLR0913 - the emitted function's own arguments

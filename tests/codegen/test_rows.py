@@ -57,7 +57,7 @@ def room(count: int, depth: int, steps: tuple[int, int]) -> tuple[int, int]:
 @every_type
 @every_layout
 def test_a_packed_row_equals_its_meaning(dtype: str, layout: str) -> None:
-    """Zeros, then points a pitch apart, zeros between them, then zeros, and nothing behind."""
+    """Zeros, then points a pitch apart, then zeros; nothing between them and nothing behind."""
     made, name, _ = code(dtype)
     sizes = around(host_machine().lanes(dtype))
     places = [(0, 0, 0), (2, 0, 0), (1, 3, 0), (0, 0, 3), (1, 2, 5)]
@@ -84,7 +84,9 @@ def test_a_row_outside_the_picture_is_zeros(dtype: str, layout: str) -> None:
     target = np.full(5 * (depth + 2) + 20, GUARD, accumulator(dtype))
     made.call(name, target, 0, 5, 0, 0, depth, depth + 2, *LAYOUTS[layout](4, depth))
 
-    assert not target[:-20].any()
+    rows = target[:-20].reshape(5, depth + 2)
+    assert not rows[:, :depth].any()
+    assert (rows[:, depth:] == GUARD).all()
     assert (target[-20:] == GUARD).all()
 
 

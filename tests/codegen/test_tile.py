@@ -76,23 +76,27 @@ def test_a_tile_equals_its_meaning(tile: Tile, depth: int) -> None:
         places = GUARD + order * (tile.columns + 3)
         expected = np.full(2 * GUARD + tile.rows * (tile.columns + 3), 99, sums_type(tile))
         computed = expected.copy()
-        tile_meaning(expected, data, weights, places, rows, starts, depth)
+        begun = whole_numbers((90 + tile.columns,), sums_type(tile), 5)
+        begins = offsets(tile.rows, 90, 6)
+        tile_meaning(expected, begun, data, weights, places, begins, rows, starts, depth)
+        tables = places, begins, rows, starts
         panel = paired(weights, tile.lanes)
-        made.call(names[tile], computed, data, panel, places, rows, starts, segments, depth)
+        made.call(names[tile], computed, begun, data, panel, *tables, segments, depth)
 
         np.testing.assert_array_equal(computed, expected, f"{segments} segments")
 
 
 @every_tile
 @pytest.mark.parametrize(("segments", "depth"), [(0, 0), (0, 5), (3, 0)])
-def test_a_tile_of_nothing_is_zero(tile: Tile, segments: int, depth: int) -> None:
+def test_a_tile_of_nothing_is_what_it_began_with(tile: Tile, segments: int, depth: int) -> None:
     """An output that no tap meets is written all the same."""
-    nothing = np.zeros(8, sums_type(tile))
+    nothing = np.zeros(tile.columns, sums_type(tile))
     table = np.zeros(max(tile.rows, segments), np.int64)
     places = np.arange(tile.rows) * tile.columns
     sums = np.full(tile.rows * tile.columns + GUARD, 99, sums_type(tile))
     made, names, _ = code()
-    made.call(names[tile], sums, nothing, nothing, places, table, table, segments, depth)
+    tables = places, table, table, table
+    made.call(names[tile], sums, nothing, nothing, nothing, *tables, segments, depth)
 
     assert not sums[:-GUARD].any()
     assert (sums[-GUARD:] == 99).all()
@@ -103,9 +107,28 @@ def test_the_meaning_of_nothing_is_zero_too(segments: int, depth: int) -> None:
     """What NumPy says must not leave old sums where the machine writes zeros."""
     sums, data = np.full(16, 99.0), np.zeros(8)
     places, rows, starts = np.array([0, 8]), np.zeros(2, np.int64), np.zeros(segments, np.int64)
-    tile_meaning(sums, data, np.zeros((segments, depth, 8)), places, rows, starts, depth)
+    weights = np.zeros((segments, depth, 8))
+    tile_meaning(sums, data, data, weights, places, rows, rows, starts, depth)
 
     assert not sums.any()
+
+
+@every_tile
+def test_sums_may_go_back_where_they_began(tile: Tile) -> None:
+    """Long sums are made in parts: each part goes on with the one before."""
+    made, names, _ = code()
+    data = whole_numbers((100,), sums_type(tile), 1)
+    weights = whole_numbers((1, 9, tile.columns), tile.dtype, 2)
+    rows, places = offsets(tile.rows, 80, 3), np.arange(tile.rows) * tile.columns
+    start = np.zeros(1, np.int64)
+    expected = whole_numbers((tile.rows * tile.columns,), sums_type(tile), 4)
+    computed = expected.copy()
+    tile_meaning(expected, expected.copy(), data, weights, places, places, rows, start, 9)
+    tables = places, places, rows, start
+    panel = paired(weights, tile.lanes)
+    made.call(names[tile], computed, computed, data, panel, *tables, 1, 9)
+
+    np.testing.assert_array_equal(computed, expected)
 
 
 @every_tile
@@ -136,9 +159,12 @@ def test_the_comparison_can_fail() -> None:
     expected = np.zeros(tile.rows * tile.columns, np.float32)
     computed = expected.copy()
     start = np.zeros(1, np.int64)
-    tile_meaning(expected, data, weights, places, rows, start, UNROLL + 1)
+    begun = np.zeros(tile.columns, np.float32)
+    begins = np.zeros(tile.rows, np.int64)
+    tile_meaning(expected, begun, data, weights, places, begins, rows, start, UNROLL + 1)
     weights[0, -1, -1] += 1
     made, names, _ = code()
-    made.call(names[tile], computed, data, weights, places, rows, start, 1, UNROLL + 1)
+    tables = places, begins, rows, start
+    made.call(names[tile], computed, begun, data, weights, *tables, 1, UNROLL + 1)
 
     assert (computed != expected).sum() == tile.rows

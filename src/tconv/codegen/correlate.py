@@ -1,15 +1,17 @@
-"""Correlations: the gradient of the weights, one chunk of their rows for each work item.
+"""Correlations: the gradient of the weights, a part of them for each work item.
 
-A work item walks over all blocks of points (the batch is one more axis).  For each block it
-packs the region of the fine side that its windows cover, and its own channels of the coarse
-side, and adds every tap's product to sums that stay in scratch until all blocks are done.
+A work item walks over its blocks of points (the batch is one more axis).  For each block it
+packs what it needs of both sides, and adds every tap's product to sums that stay in scratch
+until all blocks are done.  Where points are split into pieces, the sums of each are kept, and a
+second step adds them in their order.  What a number means is said in
+:mod:`tconv.plan.correlate`, which fills the record in.
 """
 
 from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tconv.codegen.block import Block, KernelShape, Record, emit_block, emit_pack_region
+from tconv.codegen.block import Block, KernelShape, Record, emit_block
 from tconv.codegen.build import (
     FLOATS,
     I32,
@@ -24,201 +26,374 @@ from tconv.codegen.build import (
     store,
     zeros,
 )
-from tconv.codegen.rows import emit_pack_row, emit_store_row, zero_fill
+from tconv.codegen.rows import emit_store_row, zero_fill
+from tconv.codegen.sides import emit_pack_panels, emit_pack_planes
 from tconv.codegen.tile import Tile, emit_correlate_tile
 from tconv.plan.correlate import ARRAYS, FIELDS
 
+Tiles = dict[tuple[int, int], ir.Function]  # by rows and vectors
+
 
 @dataclass(frozen=True, slots=True)
-class _Chunk:
-    """The rows of one work item, and where it keeps what it makes of them."""
+class _Part:
+    """What of the weights a work item computes; each is a first number and a count."""
 
     group: ir.Value
-    first: ir.Value
-    rows: ir.Value
+    taps: tuple[ir.Value, ir.Value]
+    rows: tuple[ir.Value, ir.Value]
+    panels: tuple[ir.Value, ir.Value]
+    row_entry: ir.Value  # of the first row in the table of rows
+    tile_rows: ir.Value  # rows of all tiles: of the panel, or one for each tap as well
     tiles: ir.Value
-    tap_size: ir.Value  # elements of one tap's sums
+    shifts: ir.Value
     sums: ir.Value
-    planes: ir.Value
-    row_table: ir.Value
-    lines_table: ir.Value
-    other_table: ir.Value
 
 
 def emit_correlate(module: ir.Module, shape: KernelShape) -> ir.Function:
-    """Emit ``correlate(record, scratch, item)``, public."""
+    """Emit ``correlate(record, scratch, item)`` and ``add_pieces``, public."""
     pointer = FLOATS[shape.dtype].as_pointer()
+    store_row = emit_store_row(module, shape.dtype, shape.lanes)
+    _emit_add_pieces(module, shape, store_row)
     tiles = {
-        vectors: emit_correlate_tile(module, Tile(shape.rows[0], vectors, shape.lanes, shape.dtype))
+        (rows, vectors): emit_correlate_tile(module, Tile(rows, vectors, shape.lanes, shape.dtype))
+        for rows in shape.rows
         for vectors in sorted({1, shape.vectors})
     }
-    pack_row = emit_pack_row(module, shape.dtype, shape.lanes)
-    store_row = emit_store_row(module, shape.dtype, shape.lanes)
+    planes = emit_pack_planes(module, shape.dtype, shape.lanes)
+    panels = emit_pack_panels(module, shape.dtype, shape.lanes, shape.columns)
     made, b = function(
         module, f"correlate_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
     )
     record, scratch, item = made.args
     r = Record(b, record, FIELDS, ARRAYS)
-    chunk = _find(b, r, shape, scratch, item)
-    zero_fill(b, chunk.sums, b.mul(chunk.tap_size, r.taps), shape.dtype)
-    stored = STORED[shape.dtype].as_pointer()
-    fine = place(b, r.pointer_to("source", stored), b.mul(chunk.group, r.source_g))
-    offset = b.add(b.mul(chunk.group, r.coarse_g), b.mul(chunk.first, r.coarse_c))
-    coarse = place(b, r.pointer_to("coarse", stored), offset)
-    with counted(b, r.all_blocks) as turn:
+    alone = b.icmp_signed("==", r.pieces, number(1))
+    partials = place(b, r.pointer_to("partials", pointer), b.mul(item, r.sums))
+    sums = b.select(alone, place(b, scratch, r.scratch_sums), partials)
+    piece = b.srem(item, r.pieces)
+    part = _find(b, r, shape, b.sdiv(item, r.pieces), sums)
+    zero_fill(b, sums, r.sums, shape.dtype)
+    first = b.mul(piece, r.piece_blocks)
+    last = smaller(b, b.add(first, r.piece_blocks), r.all_blocks)
+    side_b = place(b, scratch, r.scratch_b)
+    # Vectors read channels that there are none for.
+    zero_fill(b, side_b, b.mul(part.panels[1], r.b_plane), shape.dtype)
+    swapped = b.icmp_signed("!=", r.swapped, number(0))
+    with counted(b, last, first=first) as turn:
         block, _ = emit_block(b, r, turn.index, begins=False)
-        with counted(b, r.panels) as panel:
-            channel = b.mul(panel.index, number(shape.columns))
-            width = smaller(b, b.sub(r.depth, channel), number(shape.columns))
-            region = place(b, scratch, b.mul(panel.index, r.region))
-            source = place(b, fine, b.mul(channel, r.source_c))
-            widths = (width, number(shape.columns))
-            emit_pack_region(b, r, pack_row, block, region, source, widths)
-        lines = _pack_planes(b, r, pack_row, block, chunk, coarse)
-        length = b.sub(block.stop, block.start)
-        with counted(b, b.mul(chunk.tiles, number(shape.rows[0]))) as row:
-            # Rows past the last one repeat it; their sums are never stored.
-            used = smaller(b, row.index, b.sub(chunk.rows, number(1)))
-            store(b, b.mul(used, length), chunk.row_table, row.index)
-        with counted(b, r.taps) as tap:
-            _emit_tap(b, r, shape, tiles, chunk, (scratch, tap.index, lines, length))
-    _store_sums(b, r, store_row, shape, chunk)
-    _tell_of_nan(b, r, shape, chunk)
+        row = b.select(swapped, number(0), part.rows[0])
+        _pack_side(b, r, ("a", shape.dtype), block, planes, (part.group, row), (scratch, 1))
+        channel = b.mul(part.panels[0], number(shape.columns))
+        _pack_side(
+            b, r, ("b", shape.dtype), block, panels, (part.group, channel), (side_b, shape.columns)
+        )
+        _multiply_block(b, r, shape, tiles, part, block, (scratch, side_b))
+    with b.if_then(alone):
+        _store_sums(b, r, store_row, shape, part)
+        _tell_of_nan(b, r, shape, sums)
     b.ret_void()
     return made
 
 
-def _find(
-    b: ir.IRBuilder, r: Record, shape: KernelShape, scratch: ir.Value, item: ir.Value
-) -> _Chunk:
-    first = b.mul(b.srem(item, r.chunks), r.chunk_rows)
-    rows = smaller(b, b.sub(r.rows, first), r.chunk_rows)
-    tiles = b.sdiv(b.add(rows, number(shape.rows[0] - 1)), number(shape.rows[0]))
-    tables = [
-        b.bitcast(place(b, scratch, getattr(r, f"scratch_{name}")), I64.as_pointer())
-        for name in ("rows", "lines", "other")
-    ]
-    return _Chunk(
-        b.sdiv(item, r.chunks),
-        first,
-        rows,
-        tiles,
-        b.mul(b.mul(tiles, r.panels), _tile_size(shape)),
-        place(b, scratch, r.scratch_sums),
-        place(b, scratch, r.scratch_planes),
-        *tables,
+def _emit_add_pieces(module: ir.Module, shape: KernelShape, store_row: ir.Function) -> None:
+    """Emit ``add_pieces(record, scratch, item)``: the sums of all pieces, in their order."""
+    pointer = FLOATS[shape.dtype].as_pointer()
+    vector = ir.VectorType(FLOATS[shape.dtype], shape.lanes)
+    made, b = function(
+        module, f"add_pieces_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
     )
+    record, _, item = made.args
+    r = Record(b, record, FIELDS, ARRAYS)
+    first = b.mul(b.mul(item, r.pieces), r.sums)
+    sums = place(b, r.pointer_to("partials", pointer), first)
+    with counted(b, r.pieces, first=number(1)) as piece:
+        more = place(b, sums, b.mul(piece.index, r.sums))
+        with counted(b, r.sums, step=shape.lanes) as k:
+            total = b.fadd(load(b, sums, k.index, vector), load(b, more, k.index, vector))
+            store(b, total, sums, k.index)
+    part = _find(b, r, shape, item, sums)
+    _store_sums(b, r, store_row, shape, part)
+    _tell_of_nan(b, r, shape, sums)
+    b.ret_void()
+
+
+def _find(b: ir.IRBuilder, r: Record, shape: KernelShape, index: ir.Value, sums: ir.Value) -> _Part:
+    found = []
+    for name, whole in (("panel", r.panels), ("row", r.rows), ("tap", r.taps)):
+        chunks, size = getattr(r, f"{name}_chunks"), getattr(r, f"chunk_{name}s")
+        first = b.mul(b.srem(index, chunks), size)
+        found.append((first, smaller(b, b.sub(whole, first), size)))
+        index = b.sdiv(index, chunks)
+    panels, rows, taps = found
+    swapped = b.icmp_signed("!=", r.swapped, number(0))
+    tile_rows = b.select(swapped, b.mul(taps[1], r.rows), rows[1])
+    height = shape.rows[0]
+    return _Part(
+        group=index,
+        taps=taps,
+        rows=rows,
+        panels=panels,
+        row_entry=b.select(swapped, b.mul(taps[0], r.rows), rows[0]),
+        tile_rows=tile_rows,
+        tiles=b.sdiv(b.add(tile_rows, number(height - 1)), number(height)),
+        shifts=b.select(swapped, number(1), taps[1]),
+        sums=sums,
+    )
+
+
+def _pack_side(  # noqa: PLR0913 - which side, where from, where to, and by what
+    b: ir.IRBuilder,
+    r: Record,
+    kind: tuple[str, str],
+    block: Block,
+    pack: ir.Function,
+    start: tuple[ir.Value, ir.Value],
+    target: tuple[ir.Value, int],
+) -> None:
+    """Pack all that the block needs of a side, beginning with a group and a channel of it.
+
+    ``target`` is where, and how many channels of a point lie side by side there.
+    """
+    side, dtype = kind
+
+    def field(name: str) -> ir.Value:
+        value: ir.Value = getattr(r, f"{side}_{name}")
+        return value
+
+    group, channel = start
+    scratch, columns = target
+    stored = STORED[dtype].as_pointer()
+    offset = b.add(b.mul(group, field("g")), b.mul(channel, field("c")))
+    source = place(b, r.pointer_to(f"side_{side}", stored), offset)
+    channels = smaller(b, b.sub(field("channels"), channel), field("most"))
+    with counted(b, r.outer, [field("combinations")]) as axis:
+        d = axis.index
+        count = b.sub(load(b, block.stops, d), load(b, block.starts, d))
+        extent = b.add(count, r.at(f"{side}_halos", d))
+        store(b, extent, block.extents, d)
+        axis.carried = [b.mul(axis.carried[0], extent)]
+    lines = axis.carried[0]
+    first = b.add(b.mul(block.start, field("step")), field("low"))
+    limit = smaller(b, field("size"), b.add(b.mul(block.stop, field("step")), field("slack")))
+    points = b.add(b.sub(block.stop, block.start), field("halo"))
+    points = b.mul(points, field("width"))
+    head, body = _count_inside(b, field("reads"), points, (b.neg(first), b.sub(limit, first)))
+    tail = b.sub(b.sub(points, head), body)
+    with counted(b, lines) as line:
+        into, read, valid = _find_line(b, r, side, block, line.index)
+        read = b.select(valid, b.add(read, b.mul(first, field("x"))), number(0))
+        arguments = [
+            place(b, scratch, b.mul(into, number(columns))),
+            place(b, source, read),
+            *(field(name) for name in ("reads", "places")),
+            b.select(valid, head, points),
+            b.select(valid, body, number(0)),
+            b.select(valid, tail, number(0)),
+            channels,
+            *(field(name) for name in ("plane", "x", "c", "contiguous")),
+        ]
+        b.call(pack, arguments)
+
+
+def _count_inside(
+    b: ir.IRBuilder, reads: ir.Value, points: ir.Value, limits: tuple[ir.Value, ir.Value]
+) -> tuple[ir.Value, ir.Value]:
+    """Return how many points lie before the picture, and how many in it."""
+    low, high = limits
+    with counted(b, points, [number(0), number(0)]) as i:
+        before, inside = i.carried
+        read = load(b, reads, i.index)
+        early = b.icmp_signed("<", read, low)
+        good = b.and_(b.not_(early), b.icmp_signed("<", read, high))
+        i.carried = [b.add(before, b.zext(early, I64)), b.add(inside, b.zext(good, I64))]
+    before, inside = i.carried
+    return before, inside
+
+
+def _find_line(
+    b: ir.IRBuilder, r: Record, side: str, block: Block, index: ir.Value
+) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Return where a line goes, in points, where it comes from, and whether it exists."""
+    with counted(b, r.outer, [index, number(0), number(0), number(1)]) as axis:
+        d = b.sub(b.sub(r.outer, number(1)), axis.index)
+        rest, into, read, valid = axis.carried
+        extent = load(b, block.extents, d)
+        here = b.srem(rest, extent)
+        axis.carried = [
+            b.sdiv(rest, extent), b.add(into, b.mul(here, r.at("pitches", d))), read, valid,
+        ]  # fmt: skip
+    combination, into, *_ = axis.carried
+    with counted(b, r.outer, [index, number(0), number(1)]) as axis:
+        d = b.sub(b.sub(r.outer, number(1)), axis.index)
+        rest, read, valid = axis.carried
+        extent = load(b, block.extents, d)
+        step = r.at(f"{side}_steps", d)
+        point = b.add(load(b, block.starts, d), b.srem(rest, extent))
+        residue = r.at(f"{side}_residues", b.add(b.mul(combination, r.outer), d))
+        shifted = b.add(r.at(f"{side}_lows", d), residue)
+        coordinate = b.add(b.mul(point, step), shifted)
+        far = b.add(b.mul(load(b, block.stops, d), step), getattr(r, f"{side}_slack"))
+        limit = smaller(b, r.at(f"{side}_sizes", d), far)
+        good = b.and_(
+            b.icmp_signed(">=", coordinate, number(0)), b.icmp_signed("<", coordinate, limit)
+        )
+        axis.carried = [
+            b.sdiv(rest, extent),
+            b.add(read, b.mul(coordinate, r.at(f"{side}_source_steps", d))),
+            b.and_(valid, b.zext(good, I64)),
+        ]
+    _, read, valid = axis.carried
+    width = getattr(r, f"{side}_width")
+    into = b.add(into, b.mul(b.mul(combination, width), r.plane))
+    return into, read, b.icmp_signed("!=", valid, number(0))
+
+
+def _multiply_block(  # noqa: PLR0913 - which block of what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    tiles: Tiles,
+    part: _Part,
+    block: Block,
+    sides: tuple[ir.Value, ir.Value],
+) -> None:
+    """Add every tap's product of the block: short runs, so that a panel stays in the cache."""
+    side_a, side_b = sides
+    tables = [
+        b.bitcast(place(b, side_a, getattr(r, f"scratch_{name}")), I64.as_pointer())
+        for name in ("a_table", "b_table")
+    ]
+    segments, run = _fill_segments(b, r, block, tables, shape.columns)
+    short = b.icmp_signed("<=", run, r.run_points)
+    at_once = b.select(short, b.sdiv(r.run_points, run), number(1))
+    runs = b.sdiv(b.add(run, b.sub(r.run_points, number(1))), r.run_points)
+    length = b.sdiv(b.add(run, b.sub(runs, number(1))), runs)
+    length = b.and_(b.add(length, number(3)), number(-4))
+    turns = b.sdiv(b.add(segments, b.sub(at_once, number(1))), at_once)
+    with counted(b, part.shifts) as shift, counted(b, turns) as turn, counted(b, runs) as piece:
+        swapped = b.icmp_signed("!=", r.swapped, number(0))
+        tap = b.select(swapped, number(0), b.add(part.taps[0], shift.index))
+        begin = b.mul(piece.index, length)
+        first = b.mul(turn.index, at_once)
+        depth = smaller(b, b.sub(run, begin), length)
+        with b.if_then(b.icmp_signed(">", depth, number(0)), likely=True):
+            moved = b.mul(b.add(r.at("shifts", tap), begin), number(shape.columns))
+            where = (
+                place(b, side_a, begin),
+                place(b, side_b, moved),
+                [place(b, table, first) for table in tables],
+                [smaller(b, b.sub(segments, first), at_once), depth, number(shape.columns)],
+            )
+            _multiply_run(b, r, shape, tiles, part, shift.index, where)
+
+
+def _fill_segments(
+    b: ir.IRBuilder, r: Record, block: Block, tables: list[ir.Value], columns: int
+) -> tuple[ir.Value, ir.Value]:
+    """Note where segments begin on both sides; return how many, and how long they are."""
+    with counted(b, r.outer, [number(1), b.sub(block.stop, block.start)]) as axis:
+        d = axis.index
+        count, run = axis.carried
+        size = b.sub(load(b, block.stops, d), load(b, block.starts, d))
+        apart = b.icmp_signed("<", d, r.split)
+        lines = b.mul(b.sub(size, number(1)), r.at("pitches", d))
+        axis.carried = [
+            b.select(apart, b.mul(count, size), count), b.select(apart, run, b.add(run, lines)),
+        ]  # fmt: skip
+    segments, run = axis.carried
+    with counted(b, segments) as segment:
+        with counted(b, r.split, [segment.index, number(0)]) as axis:
+            d = b.sub(b.sub(r.split, number(1)), axis.index)
+            rest, offset = axis.carried
+            size = b.sub(load(b, block.stops, d), load(b, block.starts, d))
+            here = b.mul(b.srem(rest, size), r.at("pitches", d))
+            axis.carried = [b.sdiv(rest, size), b.add(offset, here)]
+        offset = axis.carried[1]
+        store(b, offset, tables[0], segment.index)
+        store(b, b.mul(offset, number(columns)), tables[1], segment.index)
+    return segments, run
+
+
+def _multiply_run(  # noqa: PLR0913 - which run of what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    tiles: Tiles,
+    part: _Part,
+    shift: ir.Value,
+    where: tuple[ir.Value, ir.Value, list[ir.Value], list[ir.Value]],
+) -> None:
+    """Add one run's product to the sums of one shift."""
+    side_a, side_b, tables, counts = where
+    high, low = shape.rows
+    with counted(b, part.panels[1]) as panel:
+        number_of = b.add(part.panels[0], panel.index)
+        wide = b.icmp_signed("<", number_of, r.wide_panels)
+        other = place(b, side_b, b.mul(panel.index, r.b_plane))
+        begin = b.mul(b.add(b.mul(shift, part.panels[1]), panel.index), part.tiles)
+        panel_sums = place(b, part.sums, b.mul(begin, _tile_size(shape)))
+        width = b.select(wide, number(shape.columns), number(shape.lanes))
+        with counted(b, part.tiles) as tile:
+            first = b.mul(tile.index, number(high))
+            rows = place(b, r.row_offsets, b.add(part.row_entry, first))
+            sums = place(b, panel_sums, b.mul(first, width))
+            arguments = [sums, side_a, other, rows, *tables, *counts]
+            few = b.icmp_signed("<=", b.sub(part.tile_rows, first), number(low))
+            for vectors, here in ((shape.vectors, wide), (1, b.not_(wide))):
+                with b.if_then(here), b.if_else(few) as (short, full):
+                    with short:
+                        b.call(tiles[low, vectors], arguments)
+                    with full:
+                        b.call(tiles[high, vectors], arguments)
 
 
 def _tile_size(shape: KernelShape) -> ir.Value:
     return number(shape.rows[0] * shape.columns)
 
 
-def _pack_planes(  # noqa: PLR0913 - where from, where to, and by what
-    b: ir.IRBuilder,
-    r: Record,
-    pack_row: ir.Function,
-    block: Block,
-    chunk: _Chunk,
-    coarse: ir.Value,
-) -> ir.Value:
-    """Pack this item's channels of the block, points side by side; return how many lines."""
-    with counted(b, r.outer, [number(1)]) as axis:
-        d = axis.index
-        extent = b.sub(load(b, block.stops, d), load(b, block.starts, d))
-        axis.carried = [b.mul(axis.carried[0], extent)]
-    lines = axis.carried[0]
-    length = b.sub(block.stop, block.start)
-    with counted(b, lines) as line:
-        with counted(b, r.outer, [line.index, number(0), number(0)]) as axis:
-            d = b.sub(b.sub(r.outer, number(1)), axis.index)
-            rest, read, offset = axis.carried
-            start = load(b, block.starts, d)
-            extent = b.sub(load(b, block.stops, d), start)
-            here = b.srem(rest, extent)
-            step = b.mul(r.at("steps_in", d), r.at("pitches", d))
-            axis.carried = [
-                b.sdiv(rest, extent),
-                b.add(read, b.mul(b.add(start, here), r.at("coarse_steps", d))),
-                b.add(offset, b.mul(here, step)),
-            ]
-        _, read, offset = axis.carried
-        begin = b.mul(line.index, b.mul(chunk.rows, length))
-        store(b, begin, chunk.lines_table, line.index)
-        store(b, offset, chunk.other_table, line.index)
-        source = place(b, coarse, b.add(read, b.mul(block.start, r.coarse_x)))
-        none = number(0)
-        # Points and channels change places: what lies side by side are points here.
-        counts = [none, chunk.rows, none, length, length]
-        b.call(pack_row, [place(b, chunk.planes, begin), source, *counts, r.coarse_c, r.coarse_x])
-    return lines
-
-
-def _emit_tap(  # noqa: PLR0913 - which tap of what
-    b: ir.IRBuilder,
-    r: Record,
-    shape: KernelShape,
-    tiles: dict[int, ir.Function],
-    chunk: _Chunk,
-    numbers: tuple[ir.Value, ir.Value, ir.Value, ir.Value],
-) -> None:
-    """Add one tap's product of the block, for all rows and columns of the chunk."""
-    region, tap, lines, length = numbers
-    shifted = place(b, region, r.at("tap_offsets", tap))
-    sums = place(b, chunk.sums, b.mul(tap, chunk.tap_size))
-    step = b.mul(r.step_in, number(shape.columns))
-    with counted(b, r.panels) as panel:
-        wide = b.icmp_signed("<", panel.index, r.wide_panels)
-        other = place(b, shifted, b.mul(panel.index, r.region))
-        with counted(b, chunk.tiles) as tile:
-            here = b.add(b.mul(tile.index, r.panels), panel.index)
-            rows = place(b, chunk.row_table, b.mul(tile.index, number(shape.rows[0])))
-            target = place(b, sums, b.mul(here, _tile_size(shape)))
-            tables = [rows, chunk.lines_table, chunk.other_table]
-            arguments = [target, chunk.planes, other, *tables, lines, length, step]
-            with b.if_else(wide) as (full, narrow):
-                with full:
-                    b.call(tiles[shape.vectors], arguments)
-                with narrow:
-                    b.call(tiles[1], arguments)
-
-
 def _store_sums(
-    b: ir.IRBuilder, r: Record, store_row: ir.Function, shape: KernelShape, chunk: _Chunk
+    b: ir.IRBuilder, r: Record, store_row: ir.Function, shape: KernelShape, part: _Part
 ) -> None:
     """Write the sums as weights, in whatever order those lie: taps are its points."""
     pointer = FLOATS[shape.dtype].as_pointer()
-    tile_rows = number(shape.rows[0])
-    offset = b.add(b.mul(chunk.group, r.target_g), b.mul(chunk.first, r.target_c))
+    offset = b.add(b.mul(part.group, r.target_g), b.mul(part.rows[0], r.target_row))
     target = place(b, r.pointer_to("target", STORED[shape.dtype].as_pointer()), offset)
     none = r.pointer_to("bias", pointer)
-    runs = b.sdiv(r.taps, r.tap_run)
-    with counted(b, runs) as run, counted(b, chunk.rows) as row, counted(b, r.panels) as panel:
-        tile = b.add(b.mul(b.sdiv(row.index, tile_rows), r.panels), panel.index)
-        wide = b.icmp_signed("<", panel.index, r.wide_panels)
+    swapped = b.icmp_signed("!=", r.swapped, number(0))
+    tap_run = smaller(b, r.tap_run, part.taps[1])
+    runs = b.sdiv(part.taps[1], tap_run)
+    a_shift = b.mul(b.mul(part.panels[1], part.tiles), _tile_size(shape))
+    with (
+        counted(b, part.panels[1]) as panel,
+        counted(b, part.rows[1]) as row,
+        counted(b, runs) as run,
+    ):
+        number_of = b.add(part.panels[0], panel.index)
+        wide = b.icmp_signed("<", number_of, r.wide_panels)
         width = b.select(wide, number(shape.columns), number(shape.lanes))
-        inside = b.mul(b.srem(row.index, tile_rows), width)
-        tap = b.mul(run.index, r.tap_run)
-        begin = b.add(b.mul(tap, chunk.tap_size), b.mul(tile, _tile_size(shape)))
-        channel = b.mul(panel.index, number(shape.columns))
-        moved = b.add(b.mul(row.index, r.target_c), b.mul(channel, r.target_f))
-        write = b.add(r.at("target_taps", tap), moved)
-        used = smaller(b, b.sub(r.depth, channel), number(shape.columns))
-        arguments = [place(b, target, write), place(b, chunk.sums, b.add(begin, inside)), none]
-        steps = [r.target_x, r.target_f, chunk.tap_size]
-        b.call(store_row, [*arguments, r.tap_run, used, *steps])
+        tap = b.mul(run.index, tap_run)
+        line = b.select(swapped, b.add(b.mul(tap, r.rows), row.index), row.index)
+        begin = b.mul(b.mul(panel.index, part.tiles), _tile_size(shape))
+        begin = b.add(begin, b.mul(line, width))
+        begin = b.add(begin, b.select(swapped, number(0), b.mul(tap, a_shift)))
+        channel = b.mul(number_of, number(shape.columns))
+        moved = b.add(b.mul(row.index, r.target_row), b.mul(channel, r.target_column))
+        write = b.add(r.at("target_taps", b.add(part.taps[0], tap)), moved)
+        used = smaller(b, b.sub(r.columns, channel), number(shape.columns))
+        pitch = b.select(swapped, b.mul(r.rows, width), a_shift)
+        arguments = [place(b, target, write), place(b, part.sums, begin), none]
+        steps = [r.target_x, r.target_column, pitch]
+        b.call(store_row, [*arguments, tap_run, used, *steps])
 
 
-def _tell_of_nan(b: ir.IRBuilder, r: Record, shape: KernelShape, chunk: _Chunk) -> None:
+def _tell_of_nan(b: ir.IRBuilder, r: Record, shape: KernelShape, sums: ir.Value) -> None:
     """Raise the flag if any sum is NaN or infinite.
 
     Zeros around the fine side times an infinity are NaN where the definition has nothing:
     then the answer is not trusted, and the caller computes it another way.
     """
     vector = ir.VectorType(FLOATS[shape.dtype], shape.lanes)
-    total = b.mul(chunk.tap_size, r.taps)
-    with counted(b, total, [zeros(vector)], step=shape.lanes) as k:
-        nothing = b.fmul(load(b, chunk.sums, k.index, vector), zeros(vector))
+    with counted(b, r.sums, [zeros(vector)], step=shape.lanes) as k:
+        nothing = b.fmul(load(b, sums, k.index, vector), zeros(vector))
         k.carried = [b.fadd(k.carried[0], nothing)]
     lanes = [b.extract_element(k.carried[0], ir.Constant(I32, i)) for i in range(shape.lanes)]
     lane = lanes[0]

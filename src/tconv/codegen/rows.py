@@ -39,18 +39,22 @@ def emit_pack_row(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
 
     Writes ``before`` points of zeros, ``count`` points of ``depth`` channels read with the
     given steps, then ``after`` points of zeros, channels side by side and points ``pitch``
-    apart, zeros between them.
+    apart.
     """
     pointers = [FLOATS[dtype].as_pointer(), STORED[dtype].as_pointer()]
     made, b = function(module, f"pack_row_{dtype}", [*pointers, *[I64] * 7])
     target, source, before, count, after, depth, pitch, x_step, c_step = made.args
     target.add_attribute("noalias")
     source.add_attribute("noalias")
-    zero_fill(b, target, b.mul(before, pitch), dtype)
     begin = place(b, target, b.mul(before, pitch))
-    zero_fill(b, place(b, begin, b.mul(count, pitch)), b.mul(after, pitch), dtype)
+    end = place(b, begin, b.mul(count, pitch))
     tight = b.icmp_signed("==", depth, pitch)
-    zero_fill(b, begin, b.select(tight, number(0), b.mul(count, pitch)), dtype)
+    for first, points in ((target, before), (end, after)):
+        with b.if_else(tight) as (whole, pointwise):
+            with whole:
+                zero_fill(b, first, b.mul(points, pitch), dtype)
+            with pointwise, counted(b, points) as point:
+                zero_fill(b, place(b, first, b.mul(point.index, pitch)), depth, dtype)
     # A single channel lies side by side with nothing: its points do.
     single = b.and_(b.icmp_signed("==", depth, number(1)), b.icmp_signed("==", x_step, number(1)))
     beside = b.or_(b.icmp_signed("==", c_step, number(1)), b.and_(single, tight))

@@ -19,7 +19,6 @@ from tconv.codegen.build import (
     place,
     splat,
     store,
-    zeros,
 )
 from tconv.codegen.stored import widened_line
 
@@ -48,42 +47,49 @@ class Tile:
 
 def tile_meaning(  # noqa: PLR0913 - the emitted function's own arguments
     sums: npt.NDArray[np.floating],
+    start: npt.NDArray[np.floating],
     data: npt.NDArray[np.floating],
     weights: npt.NDArray[np.floating],
     places: npt.NDArray[np.int64],
+    start_places: npt.NDArray[np.int64],
     rows: npt.NDArray[np.int64],
     segments: npt.NDArray[np.int64],
     depth: int,
 ) -> None:
     """Compute in NumPy what the code from :func:`emit_tile` computes.
 
-    ``sums[places[r] + v] = sum of data[segments[s] + rows[r] + k] * weights[s, k, v]``
+    ``sums[places[r] + v] = start[start_places[r] + v] +
+    sum of data[segments[s] + rows[r] + k] * weights[s, k, v]``
     """
     runs = data[segments[:, None, None] + rows[:, None] + np.arange(depth)]
-    columns = weights.shape[-1]
-    panel = weights.reshape(len(segments), depth, columns).astype(sums.dtype)
-    sums[places[:, None] + np.arange(columns)] = np.einsum("srk,skv->rv", runs, panel)
+    columns = np.arange(weights.shape[-1])
+    panel = weights.reshape(len(segments), depth, len(columns)).astype(sums.dtype)
+    begun = start[start_places[:, None] + columns]
+    sums[places[:, None] + columns] = begun + np.einsum("srk,skv->rv", runs, panel)
 
 
 def emit_tile(module: ir.Module, tile: Tile) -> ir.Function:
-    """Emit ``tile(sums, data, weights, places, rows, segments, count, depth)``.
+    """Emit ``tile``: its arguments are those of its meaning, with a count before the depth.
 
-    Its meaning is :func:`tile_meaning`.  It keeps ``rows * vectors`` sums live across both
+    The meaning is :func:`tile_meaning`.  It keeps ``rows * vectors`` sums live across both
     loops and reads each weight vector once, so ``rows`` pays for weight loads and
     ``vectors`` for data loads.
     """
     scalar = FLOATS[tile.dtype]
     vector = ir.VectorType(scalar, tile.lanes)
     pointer, stored, table = scalar.as_pointer(), STORED[tile.dtype].as_pointer(), I64.as_pointer()
-    made, b = function(module, tile.name, [pointer, pointer, stored, table, table, table, I64, I64])
-    sums, data, weights, places, rows, segments, count, depth = made.args
-    for argument in made.args[:6]:
+    made, b = function(module, tile.name, [*[pointer] * 3, stored, *[table] * 4, I64, I64])
+    sums, start, data, weights, places, start_places, rows, segments, count, depth = made.args
+    for argument in made.args[2:8]:  # sums may go back where they started
         argument.add_attribute("noalias")
     offsets = [load(b, rows, r) for r in range(tile.rows)]
-    start = [weights, *[zeros(vector)] * (tile.rows * tile.vectors)]
+    begun = []
+    for r in range(tile.rows):
+        origin = place(b, start, load(b, start_places, r))
+        begun += [load(b, origin, v * tile.lanes, vector) for v in range(tile.vectors)]
     whole = b.and_(depth, number(-UNROLL))
 
-    with counted(b, count, start) as segment:
+    with counted(b, count, [weights, *begun]) as segment:
         origin = place(b, data, load(b, segments, segment.index))
         points = [place(b, origin, offset) for offset in offsets]
         with counted(b, whole, segment.carried, step=UNROLL) as main:

@@ -16,7 +16,7 @@ from tconv.codegen.build import (
     store,
 )
 from tconv.codegen.stored import line_place
-from tconv.plan.weights import ARRAYS, FIELDS
+from tconv.plan.weights import ARRAYS, CELL_ARRAYS, CELL_FIELDS, FIELDS
 
 EXPONENTS = {
     "float16": 0x7C00,
@@ -67,6 +67,49 @@ def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
                 store(b, zero, row, _place(b, shape, column.index, narrow))
         k.carried = tap.carried
     with b.if_then(k.carried[0], likely=False):
+        store(b, number(1), r.pointer_to("flag", I64.as_pointer()))
+    b.ret_void()
+    return made
+
+
+def emit_pack_cells(module: ir.Module, shape: KernelShape) -> ir.Function:
+    """Emit ``pack_cells(record, scratch, item)``, public.
+
+    An item is one panel for one neighbour of one group: for each channel of the depth the
+    panel's columns side by side, each from where the table says.
+    """
+    kind = STORED[shape.dtype]
+    pointer = kind.as_pointer()
+    made, b = function(
+        module, f"pack_cells_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
+    )
+    r = Record(b, made.args[0], CELL_FIELDS, CELL_ARRAYS)
+    panel, rest = b.srem(made.args[2], r.panels), b.sdiv(made.args[2], r.panels)
+    neighbour, group = b.srem(rest, r.neighbours), b.sdiv(rest, r.neighbours)
+    wide = b.icmp_signed("<", panel, r.wide_panels)
+    width = b.select(wide, number(shape.columns), number(shape.lanes))
+    rows = b.mul(r.neighbours, r.depth)
+    behind = b.add(
+        b.mul(b.mul(panel, rows), number(shape.columns)),
+        b.mul(b.mul(neighbour, r.depth), width),
+    )
+    begin = b.add(b.mul(group, r.group_weights), behind)
+    target = place(b, r.pointer_to("target", pointer), begin)
+    source = place(b, r.pointer_to("source", pointer), b.mul(group, r.group_step))
+    columns = b.mul(b.add(b.mul(neighbour, r.panels), panel), number(shape.columns))
+    offsets = place(b, r.offsets, columns)
+    with counted(b, width, [ir.Constant(I1, 0)]) as column:
+        offset = load(b, offsets, column.index)
+        here = _place(b, shape, column.index, b.not_(wide))
+        there = b.icmp_signed(">=", offset, number(0))
+        line = place(b, source, b.select(there, offset, number(0)))
+        with counted(b, r.depth, column.carried) as k:
+            read = load(b, line, b.mul(k.index, r.depth_step))
+            value = b.select(there, read, ir.Constant(kind, 0))
+            store(b, value, target, b.add(b.mul(k.index, width), here))
+            k.carried = [b.or_(k.carried[0], _endless(b, value, shape.dtype))]
+        column.carried = k.carried
+    with b.if_then(column.carried[0], likely=False):
         store(b, number(1), r.pointer_to("flag", I64.as_pointer()))
     b.ret_void()
     return made

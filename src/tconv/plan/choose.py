@@ -2,14 +2,19 @@
 
 import math
 
+from tconv.plan.cells import MOST_COLUMNS as MOST_CELL
+from tconv.plan.cells import Cells, cell_columns, neighbours_of, plan_cells
 from tconv.plan.correlate import Correlate, plan_correlate
-from tconv.plan.gather import Gather, len_of_phases, plan_gather
+from tconv.plan.gather import Gather, plan_gather
 from tconv.plan.machine import Machine
+from tconv.plan.phases import len_of_phases
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import MOST_COLUMNS, MOST_RESIDUES, Planes, plan_planes
 from tconv.plan.taps import tap_products
 from tconv.problem import Operand, Problem, accumulator
 
+PLANES_PACE = 0.35  # of the peak, about
+CLEARLY = 1.1  # better by so much that what else it costs does not matter
 MOST_PHASES = 1 << 12  # of all axes together
 
 
@@ -33,11 +38,38 @@ def choose_plan(problem: Problem, machine: Machine | None, no_machine: str) -> P
         why = "the stride makes more phases than there are points"
         return _portable(problem, ((name, why),))
     written = problem.fine_channels if problem.wanted is Operand.FINE else problem.coarse_channels
+    few = (name, f"{written} channels a group would leave vectors half empty")
+    if problem.wanted is Operand.FINE and _cells_pay(problem, machine):
+        return _cells(problem, plan_cells(problem, machine), (few, *slower))
     if written <= MOST_COLUMNS and problem.axes[-1].stride <= MOST_RESIDUES:
-        few = (name, f"{written} channels a group would leave vectors half empty")
         return _planes(problem, plan_planes(problem, machine), (few, *slower))
     many = ("planes", f"{written} channels a group fill vectors by themselves")
     return _gather(problem, plan_gather(problem, machine), (many, *slower))
+
+
+def _cells_pay(problem: Problem, machine: Machine) -> bool:
+    """Tell whether columns of phases leave clearly less of the vectors empty.
+
+    Planes, where few channels go otherwise, read all data again for every few sums.
+    """
+    columns = cell_columns(problem)
+    if columns > MOST_CELL or problem.coarse_channels < MOST_COLUMNS:
+        return False
+    channels = problem.fine_channels
+    taps = math.prod(axis.taps for axis in problem.axes)
+    lanes = machine.lanes(problem.dtype)
+    useful = taps * channels / (neighbours_of(problem) * padded(columns, lanes))
+    alone = channels / padded(channels, lanes) if channels > MOST_COLUMNS else PLANES_PACE
+    return useful > CLEARLY * alone
+
+
+def padded(channels: int, lanes: int) -> float:
+    """Return how many channels tiles of two vectors take the time of.
+
+    One vector a row is too few sums to hide how long an addition takes.
+    """
+    rest = channels % (2 * lanes)
+    return channels - rest + (0 if rest == 0 else lanes * 4 / 3 if rest <= lanes else 2 * lanes)
 
 
 def _few_phases(problem: Problem) -> bool:
@@ -71,6 +103,21 @@ def _gather(problem: Problem, recipe: Gather, refused: tuple[tuple[str, str], ..
             Step("pack block", f"{block} points, {recipe.items} work items", 0),
             Step(name, f"tiles of points by {recipe.vectors}x{recipe.lanes}", problem.flops()),
             Step("store", f"{_epilogue(problem)}layout {_layout(problem)}", 0),
+        ),
+        recipe,
+    )  # fmt: skip
+
+
+def _cells(problem: Problem, recipe: Cells, refused: tuple[tuple[str, str], ...]) -> Plan:
+    block = "x".join(map(str, recipe.block))
+    phases = len(recipe.columns)
+    return Plan(
+        problem, "cells", f"{phases} phases are columns of one product", refused,
+        (
+            Step("pack weights", f"{recipe.panels} panels, {recipe.neighbours} neighbours", 0),
+            Step("pack block", f"{block} points, {recipe.items} work items", 0),
+            Step("cells", f"tiles of points by {recipe.vectors}x{recipe.lanes}", problem.flops()),
+            Step("store", f"{'add bias, ' if problem.bias else ''}layout {_layout(problem)}", 0),
         ),
         recipe,
     )  # fmt: skip

@@ -1,35 +1,101 @@
-"""The algorithm for WEIGHTS: every tap's product over blocks of points."""
+"""The algorithm for WEIGHTS: every tap's product over blocks of points.
+
+On one axis the taps whose ``dilation * tap`` leaves the same rest (residue) when divided by
+the stride read fine points of one residue only, each ``quotient`` points further.  Both sides
+are packed so: the fine one by residues, so that what a tap reads for neighbouring coarse points
+are neighbours, and a whole picture becomes one long run.
+
+Side A is read one element at a time and side B by vectors of channels.  A is the coarse side
+and a row is a channel; where the fine side has too few channels to fill vectors the sides
+change places, and a row is a tap and a channel.
+"""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import product
 
-from tconv.plan.gather import AxisPhases, Scratch, axis_phases, batch_phases, make_record, shrink
+from tconv.plan.gather import Scratch, make_record, shrink
 from tconv.plan.machine import Machine
-from tconv.problem import Operand, Problem
+from tconv.plan.phases import len_of_phases
+from tconv.problem import Axis, Problem
+
+SIDE_SCALARS = (
+    "g", "c", "x",  # element steps, by each call
+    "size", "step", "low", "halo", "slack",  # the last axis
+    "combinations", "width", "contiguous", "plane", "channels", "most",
+)  # fmt: skip
+SIDE_ARRAYS = (
+    "source_steps",  # one for each outer axis, filled in by each call
+    "sizes", "steps", "lows", "halos",  # one for each outer axis
+    "residues",  # one for each combination and outer axis
+    "reads", "places",  # one for each point of a line
+)  # fmt: skip
 
 SCALARS = (
-    "source", "coarse", "target", "bias", "flag",  # addresses, filled in by each call
-    "source_g", "source_c", "source_x", "coarse_g", "coarse_c", "coarse_x",  # by each call
-    "target_g", "target_c", "target_f", "target_x", "tap_run",
+    "side_a", "side_b", "target", "bias", "flag", "partials",  # addresses, filled in by each call
+    *(f"a_{name}" for name in SIDE_SCALARS),
+    *(f"b_{name}" for name in SIDE_SCALARS),
+    "target_g", "target_row", "target_column", "target_x", "tap_run",  # by each call
     "outer",  # axes but the last; the batch is the first of them
-    "chunks", "chunk_rows", "rows", "panels", "wide_panels", "depth", "taps", "region",
-    "size_in", "step_in", "low_in", "span", "block", "end", "blocks", "all_blocks",
-    "scratch_planes", "scratch_sums", "scratch_rows", "scratch_lines", "scratch_other",
+    "split",  # outer axes whose lines are not one run
+    "swapped", "taps", "rows", "columns", "panels", "wide_panels", "run_points",
+    "pieces", "piece_blocks", "tap_chunks", "chunk_taps", "row_chunks", "chunk_rows",
+    "panel_chunks", "chunk_panels", "sums",
+    "plane", "block", "end", "blocks", "all_blocks",
+    "scratch_b", "scratch_sums", "scratch_a_table", "scratch_b_table",
 )  # fmt: skip
 """The numbers of a correlation's record, in order."""
 
 ARRAYS = (
-    "source_steps", "coarse_steps",  # one for each outer axis, filled in by each call
+    *(f"a_{name}" for name in SIDE_ARRAYS),
+    *(f"b_{name}" for name in SIDE_ARRAYS),
     "target_taps",  # one for each tap, filled in by each call
-    "sizes_in", "steps_in", "lows_in", "outer_block", "ends", "outer_blocks", "spans", "pitches",
-    "tap_offsets",
+    "outer_block", "ends", "outer_blocks", "pitches",  # one for each outer axis
+    "row_offsets", "shifts",
 )  # fmt: skip
 """The arrays of a correlation's record; a number tells where in the record each begins."""
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
-MOST_SUMS = 8 << 20  # bytes of sums of one work item
+MOST_SUMS = 2 << 20  # bytes of sums of one work item
+MOST_PARTIALS = 8 << 20  # bytes of sums of all pieces
+WORK_ITEMS = 8  # of a large problem: what keeps a few workers busy to the end
+SMALL_WORK = 4_000_000  # flops that are not worth splitting
+RUN_POINTS = 256  # about how many points a tile sums at once
+SEGMENT = 2.5  # points that could be summed while a tile turns to the next segment
+FAR = 1 << 40  # further than any array reaches
+
+
+@dataclass(frozen=True, slots=True)
+class AxisShifts:
+    """One axis as a correlation sees it."""
+
+    fine_size: int
+    coarse_size: int
+    stride: int
+    low: int  # the fine point that the first tap of coarse point 0 reads
+    residues: tuple[int, ...]
+    shifts: tuple[tuple[int, int], ...]  # of each tap: which residue, and how much further
+    span: int  # one more than the largest shift
+
+
+def axis_shifts(axis: Axis) -> AxisShifts:
+    """Split the taps of one axis by residue.
+
+    >>> axis = Axis(fine_size=8, coarse_size=4, taps=4, stride=2, dilation=1, pad_begin=1)
+    >>> axis_shifts(axis).shifts
+    ((0, 0), (1, 0), (0, 1), (1, 1))
+    """
+    stride = len_of_phases(axis)
+    reads = [divmod(axis.dilation * tap, stride) for tap in range(axis.taps)]
+    residues = tuple(sorted({residue for _, residue in reads}))
+    index = {residue: place for place, residue in enumerate(residues)}
+    shifts = tuple((index[residue], quotient) for quotient, residue in reads)
+    span = 1 + max(quotient for quotient, _ in reads)
+    return AxisShifts(
+        axis.fine_size, axis.coarse_size, stride, -axis.pad_begin, residues, shifts, span
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,130 +104,312 @@ class Correlate:
 
     lanes: int
     vectors: int
+    swapped: bool
     record: tuple[int, ...]
     taps: tuple[tuple[int, ...], ...]
     block: tuple[int, ...]
     items: int
+    stores: int  # work items of the second step, where pieces are added; 0 for none
+    partials: int  # elements of all pieces' sums
     scratch: int
 
 
-def plan_correlate(problem: Problem, machine: Machine, rows: int) -> Correlate:
-    """Lay out blocks, chunks of rows and tables for WEIGHTS; ``rows`` are those of a tile."""
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Into how many parts each side of the work is split, and how much a part has."""
+
+    pieces: int  # of all points
+    chunk_taps: int
+    chunk_rows: int
+    chunk_panels: int
+
+
+def plan_correlate(problem: Problem, machine: Machine, tile_rows: int) -> Correlate:
+    """Lay out blocks, work items and tables for WEIGHTS."""
     lanes, vectors = machine.lanes(problem.dtype), 2
     columns, item = lanes * vectors, machine.vector_bytes // lanes
-    axes = [batch_phases(problem.batch)]
-    axes += (axis_phases(axis, Operand.COARSE) for axis in problem.axes)
-    depth, channels = problem.fine_channels, problem.coarse_channels
-    panels = -(-depth // columns)
-    narrow = 0 < depth % columns <= lanes
+    batch = AxisShifts(problem.batch, problem.batch, 1, 0, (0,), ((0, 0),), 1)
+    axes = [batch, *map(axis_shifts, problem.axes)]
     taps = tuple(product(*(range(axis.taps) for axis in problem.axes)))
-    chunk_rows = _chunk_rows(problem, rows, len(taps) * panels * columns * item)
-    chunks = -(-channels // chunk_rows)
-    block = _choose_block(axes, panels, columns * item, chunk_rows * item, machine)
-    blocks = [-(-axis.size_out // size) for axis, size in zip(axes, block, strict=True)]
-    extents = [
-        axis.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
-    ]
-    # The fine side lies panel by panel: channels far apart would meet in few cache sets.
-    pitches = [columns * math.prod(extents[place + 1 :]) for place in range(len(axes))]
-    region = columns * math.prod(extents)
+    swapped = _swaps(problem, len(taps), lanes, tile_rows)
+    # What rows are made of, and what vectors run along.
+    rows, wide = problem.coarse_channels, problem.fine_channels
+    if swapped:
+        rows, wide = wide, rows
+    panels = -(-wide // columns)
+    parts = _choose_parts(
+        problem, (0 if swapped else rows, panels, len(taps)), (tile_rows, columns, item), machine
+    )
+    if swapped:
+        parts = replace(parts, chunk_rows=rows)
+    fine_planes = math.prod(len(axis.residues) for axis in axes)
+    held = [parts.chunk_rows if not swapped else rows, parts.chunk_panels * columns]
+    if swapped:
+        held.reverse()
+    coarse_channels, fine_channels = held
+    bytes_a_point = item * max(coarse_channels, fine_channels * fine_planes)
+    block = _choose_block(axes, bytes_a_point, parts.pieces, machine)
+    blocks = [-(-axis.coarse_size // size) for axis, size in zip(axes, block, strict=True)]
+    extents = [size + axis.span - 1 for axis, size in zip(axes, block, strict=True)]
+    pitches = [math.prod(extents[place + 1 :]) for place in range(len(axes))]
+    plane = math.prod(extents)
+    split = _choose_split(axes, block, pitches)
+    piece_blocks = -(-math.prod(blocks) // parts.pieces)
+    coarse = _coarse_side(axes, split, block[-1])
+    fine = _fine_side(axes, plane, block[-1])
+    a, b = (fine, coarse) if swapped else (coarse, fine)
+    # Planes are copied whole only where what is read side by side is packed so.
+    a.numbers["contiguous"] &= a.numbers["step"] == 1
+    a_planes, b_planes = (fine_planes, 1) if swapped else (1, fine_planes)
+    # Rows that lie a multiple of a page apart would meet in few cache sets.
+    a_plane = -(-(a_planes * plane + 1) // 32) * 32 + 16
+    b_plane = (b_planes * plane + 1) * columns
+    shifts = [_shift(axes, plane, pitches, (0, *tap)) for tap in taps]
+    row_offsets = (
+        [shift + channel * a_plane for shift in shifts for channel in range(rows)]
+        if swapped
+        else [channel % parts.chunk_rows * a_plane for channel in range(rows)]
+    )
+    row_offsets += row_offsets[-1:] * tile_rows  # rows of a last tile that there are none for
+    tile = tile_rows * columns
+    rows_an_item = parts.chunk_taps * rows if swapped else parts.chunk_rows
+    sums = -(-rows_an_item // tile_rows) * parts.chunk_panels * tile
+    sums *= 1 if swapped else parts.chunk_taps
+    chunks = {
+        "tap_chunks": -(-len(taps) // parts.chunk_taps),
+        "row_chunks": 1 if swapped else -(-rows // parts.chunk_rows),
+        "panel_chunks": -(-panels // parts.chunk_panels),
+    }
+    pieces = -(-math.prod(blocks) // piece_blocks)
+    stores = problem.groups * math.prod(chunks.values())
     scratch = Scratch(item)
-    scratch.take(panels * region)
-    tiles = -(-chunk_rows // rows)
-    *outer, last = axes
-    lines = math.prod(block[:-1])
+    scratch.take((rows if swapped else parts.chunk_rows) * a_plane)
+    segments = math.prod(block[:split])
     numbers = {
-        "outer": len(outer),
-        "chunks": chunks,
-        "chunk_rows": chunk_rows,
-        "rows": channels,
-        "panels": panels,
-        "wide_panels": panels - narrow,
-        "depth": depth,
+        **{f"a_{name}": value for name, value in a.numbers.items()},
+        **{f"b_{name}": value for name, value in b.numbers.items()},
+        "a_plane": a_plane,
+        "b_plane": b_plane,
+        "a_channels": rows,
+        "b_channels": wide,
+        "a_most": rows if swapped else parts.chunk_rows,
+        "b_most": parts.chunk_panels * columns,
+        "outer": len(axes) - 1,
+        "split": split,
+        "swapped": int(swapped),
         "taps": len(taps),
-        "region": region,
-        "size_in": last.size_in,
-        "step_in": last.step_in,
-        "low_in": last.low,
-        "span": last.span,
+        "rows": rows,
+        "columns": wide,
+        "panels": panels,
+        "wide_panels": panels - (0 < wide % columns <= lanes),
+        "run_points": machine.l1 // 2 // (columns * item),
+        "pieces": pieces,
+        "piece_blocks": piece_blocks,
+        **chunks,
+        "chunk_taps": parts.chunk_taps,
+        "chunk_rows": parts.chunk_rows,
+        "chunk_panels": parts.chunk_panels,
+        "sums": sums,
+        "plane": plane,
         "block": block[-1],
-        "end": last.size_out,
+        "end": axes[-1].coarse_size,
         "blocks": blocks[-1],
         "all_blocks": math.prod(blocks),
-        "scratch_planes": scratch.take(chunk_rows * math.prod(block)),
-        "scratch_sums": scratch.take(len(taps) * tiles * panels * rows * columns),
-        "scratch_rows": scratch.take_table(tiles * rows),
-        "scratch_lines": scratch.take_table(lines),
-        "scratch_other": scratch.take_table(lines),
+        "scratch_b": scratch.take(parts.chunk_panels * b_plane),
+        "scratch_sums": scratch.take(sums if pieces == 1 else 0),
+        "scratch_a_table": scratch.take_table(segments),
+        "scratch_b_table": scratch.take_table(segments),
     }
     arrays = {
-        "source_steps": [0] * len(outer),
-        "coarse_steps": [0] * len(outer),
+        **{f"a_{name}": value for name, value in a.arrays.items()},
+        **{f"b_{name}": value for name, value in b.arrays.items()},
         "target_taps": [0] * len(taps),
-        "sizes_in": [axis.size_in for axis in outer],
-        "steps_in": [axis.step_in for axis in outer],
-        "lows_in": [axis.low for axis in outer],
         "outer_block": block[:-1],
-        "ends": [axis.size_out for axis in outer],
+        "ends": [axis.coarse_size for axis in axes[:-1]],
         "outer_blocks": blocks[:-1],
-        "spans": [axis.span for axis in outer],
         "pitches": pitches[:-1],
-        "tap_offsets": [_offset(axes, pitches, tap) for tap in taps],
+        "row_offsets": row_offsets,
+        "shifts": [0] if swapped else shifts,
     }
     return Correlate(
         lanes=lanes,
         vectors=vectors,
+        swapped=swapped,
         record=make_record(SCALARS, ARRAYS, numbers, arrays),
         taps=taps,
         block=tuple(block),
-        items=problem.groups * chunks,
+        items=stores * pieces,
+        stores=stores if pieces > 1 else 0,
+        partials=stores * pieces * sums if pieces > 1 else 0,
         scratch=scratch.size,
     )
 
 
-def _offset(axes: list[AxisPhases], pitches: list[int], tap: tuple[int, ...]) -> int:
-    """Return where in the packed region a tap's windows begin."""
-    return sum(
-        (axis.offsets[0][t] - axis.low) * pitch
-        for axis, pitch, t in zip(axes, pitches, (0, *tap), strict=True)
-    )
+def _swaps(problem: Problem, taps: int, lanes: int, tile_rows: int) -> bool:
+    """Tell whether rows of taps and fine channels leave clearly less of the tiles empty."""
+
+    def padded(channels: int) -> float:
+        rest = channels % (2 * lanes)
+        # One vector a row is too few sums to hide how long an addition takes.
+        return channels - rest + (0 if rest == 0 else lanes * 4 / 3 if rest <= lanes else 2 * lanes)
+
+    def tiles(rows: int) -> int:
+        return -(-rows // tile_rows) * tile_rows
+
+    coarse, fine = problem.coarse_channels, problem.fine_channels
+    return padded(coarse) * tiles(taps * fine) < 0.9 * padded(fine) * tiles(coarse) * taps
 
 
-def _chunk_rows(problem: Problem, rows: int, row_bytes: int) -> int:
-    """Return how many channels one work item takes: whole tiles, sums that fit.
+def _choose_parts(
+    problem: Problem, sizes: tuple[int, int, int], tile: tuple[int, int, int], machine: Machine
+) -> _Parts:
+    """Return how the work is split: what costs least to pack, to keep and to add up.
 
-    Four work items a group keep two workers busy to the end; each packs the fine side again,
-    so a small problem is not split.
+    Splitting rows packs side B again for each chunk of them, splitting panels side A;
+    splitting points packs nothing twice, but leaves a set of sums for each piece.  Sums are
+    read and written once for every run of points, at little cost while they stay in the cache.
+    ``sizes`` are rows (0 if they are taps and channels), panels and taps, ``tile`` the rows of a
+    tile, the channels of a panel and the bytes of an element.
     """
-    channels = problem.coarse_channels
-    most = max(MOST_SUMS // row_bytes // rows * rows, rows)
-    wanted = channels
-    if problem.flops() > 4_000_000 and problem.groups < 4:
-        wanted = -(-channels // 4)
-    return min(-(-wanted // rows) * rows, most)
+    rows, panels, taps = sizes
+    tile_rows, columns, item = tile
+    points = problem.batch * math.prod(axis.coarse_size for axis in problem.axes)
+    fine_points = problem.batch * math.prod(axis.fine_size for axis in problem.axes)
+    a, b = problem.coarse_channels * points, problem.fine_channels * fine_points
+    tap_rows = 0
+    if not rows:
+        # Single elements are packed, each where its residue goes.
+        a, b, tap_rows = 4 * b, a, problem.fine_channels
+    wanted = min(WORK_ITEMS, max(1, problem.flops() // SMALL_WORK))
+    last = problem.axes[-1].taps
+    row_tiles = -(-rows // tile_rows)
+    runs = -(-points // RUN_POINTS)
+
+    def tried() -> Iterator[tuple[float, int, _Parts]]:
+        for chunk_tiles, chunk_panels in product(_parts_of(row_tiles), _parts_of(panels)):
+            row_chunks = -(-row_tiles // chunk_tiles) if rows else 1
+            panel_chunks = -(-panels // chunk_panels)
+            rows_a_tap = tap_rows or chunk_tiles * tile_rows
+            a_tap = rows_a_tap * chunk_panels * columns * item
+            chunk_taps = min(max(MOST_SUMS // a_tap // last * last, last), taps)
+            tap_chunks = -(-taps // chunk_taps)
+            kept = a_tap * chunk_taps
+            sums = problem.groups * row_chunks * panel_chunks * taps * a_tap // item
+            packed = tap_chunks * (a * panel_chunks + b * row_chunks)
+            split = problem.groups * row_chunks * panel_chunks * tap_chunks
+            moved = sums * runs * (0.2 if kept < machine.l2 // 2 else 0.6)
+            for pieces in (1, 2, 4, 8):
+                if pieces > 1 and (pieces * sums * item > MOST_PARTIALS or runs < pieces):
+                    continue
+                parts = _Parts(pieces, chunk_taps, chunk_tiles * tile_rows, chunk_panels)
+                added = pieces * sums if pieces > 1 else 0
+                yield packed + moved + added, split * pieces, parts
+
+    choices = [*tried()]
+    enough = min(wanted, max(items for _, items, _ in choices))
+    return min((c for c in choices if c[1] >= enough), key=lambda choice: choice[:2])[2]
 
 
-def _choose_block(
-    axes: list[AxisPhases], panels: int, panel: int, coarse_point: int, machine: Machine
-) -> list[int]:
+def _parts_of(count: int) -> list[int]:
+    """Return sizes that split a count into 1, 2, 3, 4, 6, 8, ... parts of about one size."""
+    return sorted({-(-count // parts) for parts in (1, 2, 3, 4, 6, 8, 12, 16, 24) if count}) or [1]
+
+
+def _choose_block(axes: list[AxisShifts], point: int, pieces: int, machine: Machine) -> list[int]:
     """Return how many points of each axis are packed at a time.
 
-    Every tap reads one panel of its part of the fine region again and again (``panel`` bytes
-    a point): that stays in half of the first cache, while the whole region may lie in the
-    last one.  The planes of the coarse side (``coarse_point`` bytes a point) are read by all.
+    Tiles read short runs of them, which fit the first caches; all of it may lie in the last,
+    so that lines are seldom packed twice for two blocks that both read them.
     """
-    sizes = [axis.size_out for axis in axes]
+    sizes = [axis.coarse_size for axis in axes]
     block = list(sizes)
 
     def too_large() -> bool:
-        extents = [a.step_in * (b - 1) + a.span for a, b in zip(axes, block, strict=True)]
-        points = math.prod(block)
-        return (
-            panel * points > machine.l1 // 2
-            or coarse_point * points > machine.l2 // 3
-            or panel * panels * math.prod(extents) > machine.l3 // 16
-        )
+        extents = (size + axis.span - 1 for axis, size in zip(axes, block, strict=True))
+        blocks = math.prod(-(-size // part) for size, part in zip(sizes, block, strict=True))
+        return point * math.prod(extents) > machine.l3 // 16 or blocks < pieces
 
     while max(block) > 1 and too_large():
         shrink(block, sizes, next(d for d, size in enumerate(block) if size > 1))
     return block
+
+
+def _choose_split(axes: list[AxisShifts], block: list[int], pitches: list[int]) -> int:
+    """Return how many outer axes stay apart; the lines of the others become one run.
+
+    A run goes over the points between lines too, where the coarse side is zero.
+    """
+
+    def cost(split: int) -> float:
+        run = 1 + sum((block[d] - 1) * pitches[d] for d in range(split, len(axes)))
+        return math.prod(block[:split]) * (run + SEGMENT)
+
+    return min(range(len(axes)), key=cost)
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """How one side is packed."""
+
+    numbers: dict[str, int]
+    arrays: dict[str, list[int]]
+
+
+def _coarse_side(axes: list[AxisShifts], split: int, block: int) -> _Side:
+    """Return the block's points, with zeros between lines that are one run."""
+    *outer, last = axes
+    halos = [0 if d < split else axis.span - 1 for d, axis in enumerate(axes)]
+    halos[-1] = 0 if split == len(outer) else last.span - 1
+    points = [*range(block + halos[-1])]
+    return _Side(
+        {
+            "size": last.coarse_size, "step": 1, "low": 0, "halo": halos[-1], "slack": 0,
+            "combinations": 1, "width": 1, "contiguous": 1,
+        },
+        {
+            "source_steps": [0] * len(outer),
+            "sizes": [axis.coarse_size for axis in outer],
+            "steps": [1] * len(outer),
+            "lows": [0] * len(outer),
+            "halos": halos[:-1],
+            "residues": [0] * len(outer),
+            "reads": points,
+            "places": points,
+        },
+    )  # fmt: skip
+
+
+def _fine_side(axes: list[AxisShifts], plane: int, block: int) -> _Side:
+    """Return all that the block's windows cover, residue by residue."""
+    *outer, last = axes
+    combinations = [*product(*(axis.residues for axis in outer))]
+    reach = block + last.span - 1
+    width = len(last.residues)
+    pairs = [(q, place) for q in range(reach) for place in range(width)]
+    return _Side(
+        {
+            "size": last.fine_size, "step": last.stride, "low": last.low,
+            "halo": last.span - 1, "slack": FAR, "combinations": len(combinations),
+            "width": width, "contiguous": int(width == last.stride),
+        },
+        {
+            "source_steps": [0] * len(outer),
+            "sizes": [axis.fine_size for axis in outer],
+            "steps": [axis.stride for axis in outer],
+            "lows": [axis.low for axis in outer],
+            "halos": [axis.span - 1 for axis in outer],
+            "residues": [residue for combination in combinations for residue in combination],
+            "reads": [q * last.stride + last.residues[place] for q, place in pairs],
+            "places": [place * plane + q for q, place in pairs],
+        },
+    )  # fmt: skip
+
+
+def _shift(axes: list[AxisShifts], plane: int, pitches: list[int], tap: tuple[int, ...]) -> int:
+    """Return where in the packed fine side a tap's windows begin, in points."""
+    combination, offset = 0, 0
+    for axis, pitch, t in zip(axes, pitches, tap, strict=True):
+        residue, quotient = axis.shifts[t]
+        combination = combination * len(axis.residues) + residue
+        offset += quotient * pitch
+    return combination * plane + offset

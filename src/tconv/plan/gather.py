@@ -1,18 +1,13 @@
-"""The algorithm for FINE and COARSE: phases of dense gathers over packed blocks.
-
-On one axis a point ``q`` of a phase writes ``step_out * q + shift_out + phase`` and reads
-``step_in * q + offset`` for each tap of the phase.  For COARSE there is one phase, the
-points are the coarse ones and step_in is the stride.  For FINE the fine points with one
-value of ``(point + pad_begin) % stride`` are a phase, and step_out is the stride.
-"""
+"""The algorithm for FINE and COARSE: phases of dense gathers over packed blocks."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 
 from tconv.plan.machine import Machine
-from tconv.problem import Axis, Operand, Problem, window
+from tconv.plan.phases import AxisPhases, all_phases
+from tconv.problem import Operand, Problem
 
 SCALARS = (
     "source", "target", "weights", "bias",  # addresses, filled in by each call
@@ -23,9 +18,10 @@ SCALARS = (
     "depth", "columns",  # channels of a group: read, written
     "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
     "block", "begin", "end", "blocks", "phases", "span",
-    "outer_phases", "group_weights", "points", "sums_pitch", "most_phases",
-    "nowhere", "spare", "activate", "slope", "zeros",  # the last three by each runner
-    "scratch_sums", "scratch_rows", "scratch_places", "scratch_counts",
+    "outer_phases", "group_weights", "points", "most_phases",
+    "sums_pitch", "sums_point", "sums_panel",  # from line to line, point and panel
+    "spare", "activate", "slope", "zeros",  # the last three by each runner
+    "scratch_sums", "scratch_rows", "scratch_places", "scratch_targets", "scratch_counts",
 )  # fmt: skip
 """The numbers of a gather's record, in order."""
 
@@ -40,98 +36,17 @@ ARRAYS = (
     "phase_weights", "panel_weights",
     # one for each phase of all axes together
     "rows_before", "segment_start", "segment_count", "segment_depth",
+    "part_segments", "part_depth",  # how much of them is summed at a time
     "segments",
+    "blank",  # zeros: a vector of them, or a table
 )  # fmt: skip
 """The arrays of a gather's record; a number tells where in the record each begins."""
 
-FEW_POINTS = 36  # several tiles high
+FEW_POINTS = 192  # many tiles high
+ZEROS = 32  # entries: as long as the longest vector, and as a tile has rows
 SPARE_ROWS = 8  # entries for the rows of a last tile that there are no points for
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
-
-
-@dataclass(frozen=True, slots=True)
-class AxisPhases:
-    """One axis as a gather sees it."""
-
-    size_in: int
-    size_out: int
-    step_in: int
-    step_out: int
-    shift_out: int
-    ranges: tuple[tuple[int, int], ...]  # points of each phase: from, to
-    taps: tuple[tuple[int, ...], ...]  # of each phase, by rising offset
-    offsets: tuple[tuple[int, ...], ...]  # what each of those taps adds to the place read
-
-    # Found once: tables ask for them once a tap.
-    low: int = field(init=False)  # the smallest offset of any tap
-    span: int = field(init=False)  # how many neighbours one point reads among
-    begin: int = field(init=False)  # the first point of any phase
-    end: int = field(init=False)  # the point behind the last of any phase
-
-    def __post_init__(self) -> None:
-        """Find the limits of taps and points."""
-        offsets = [offset for phase in self.offsets for offset in phase] or [0]
-        limits = {
-            "low": min(offsets),
-            "span": max(offsets) - min(offsets) + 1,
-            "begin": min(low for low, _ in self.ranges),
-            "end": max(high for _, high in self.ranges),
-        }
-        for name, value in limits.items():
-            object.__setattr__(self, name, value)
-
-
-def batch_phases(batch: int) -> AxisPhases:
-    """Return the batch as one more axis: blocks of tiny images then hold several."""
-    return AxisPhases(batch, batch, 1, 1, 0, ((0, batch),), ((0,),), ((0,),))
-
-
-def all_phases(problem: Problem) -> list[AxisPhases]:
-    """Return the batch and all spatial axes as gathers see them."""
-    axes = (axis_phases(axis, problem.wanted) for axis in problem.axes)
-    return [batch_phases(problem.batch), *axes]
-
-
-def len_of_phases(axis: Axis) -> int:
-    """Return into how many phases a scatter along this axis splits.
-
-    A single coarse point is multiplied by no stride that matters: taken as long as the
-    window, every tap is a phase of its own and no zeros are multiplied.
-    """
-    return axis.stride if axis.coarse_size > 1 else window(axis.taps, axis.dilation)
-
-
-def axis_phases(axis: Axis, wanted: Operand) -> AxisPhases:
-    """Split one axis into phases.
-
-    >>> axis = Axis(fine_size=8, coarse_size=4, taps=4, stride=2, dilation=1, pad_begin=1)
-    >>> split = axis_phases(axis, Operand.FINE)
-    >>> split.taps, split.offsets
-    (((2, 0), (3, 1)), ((-1, 0), (-1, 0)))
-    """
-    stride = len_of_phases(axis)
-    if wanted is Operand.COARSE:
-        taps = tuple(range(axis.taps))
-        offsets = tuple(axis.dilation * tap - axis.pad_begin for tap in taps)
-        return AxisPhases(
-            axis.fine_size, axis.coarse_size, stride, 1, 0,
-            ((0, axis.coarse_size),), (taps,), (offsets,),
-        )  # fmt: skip
-    taps_of: list[list[int]] = [[] for _ in range(stride)]
-    for tap in reversed(range(axis.taps)):  # falling taps are rising offsets
-        taps_of[axis.dilation * tap % stride].append(tap)
-    ranges, tap_lists, offset_lists = [], [], []
-    for phase, mine in enumerate(taps_of):
-        low = -((phase - axis.pad_begin) // stride)
-        high = (axis.fine_size - 1 + axis.pad_begin - phase) // stride + 1
-        ranges.append((low, max(low, high)))
-        tap_lists.append(tuple(mine))
-        offset_lists.append(tuple((phase - axis.dilation * tap) // stride for tap in mine))
-    return AxisPhases(
-        axis.coarse_size, axis.fine_size, 1, stride, -axis.pad_begin,
-        tuple(ranges), tuple(tap_lists), tuple(offset_lists),
-    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,15 +111,17 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         "group_weights": group_weights,
         "points": points,
         "sums_pitch": sums_pitch,
-        "nowhere": math.prod(block[:-1]) * sums_pitch * columns,
+        "sums_point": columns,
         "spare": SPARE_ROWS,
-        "scratch_sums": scratch.take((math.prod(block[:-1]) * sums_pitch + 1) * columns),
+        "scratch_sums": scratch.take(math.prod(block[:-1]) * sums_pitch * columns),
         "scratch_rows": scratch.take_table(points * len(last.ranges)),
         "scratch_places": scratch.take_table(points * len(last.ranges)),
+        "scratch_targets": scratch.take_table(points * len(last.ranges)),
         "scratch_counts": scratch.take_table(len(last.ranges)),
     }
     assert region == 0  # noqa: S101 - kernels find the region where scratch begins
     arrays |= outer_tables(axes, block, blocks, pitches)
+    arrays |= part_tables(arrays, columns * item, machine)
     return Gather(
         lanes=lanes,
         vectors=vectors,
@@ -222,8 +139,8 @@ def choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine
     """Return how many points of each axis one work item takes.
 
     What they read (``point`` bytes each) should stay in less than half of the second-level cache,
-    and the ``sums`` bytes of one panel in a quarter of it.  But a block of fewer points than
-    two tiles have rows reads every weight for next to nothing: then the last cache must do.
+    and the ``sums`` bytes of one panel in a quarter of it.  But a block of few points reads every
+    weight for next to nothing: then the last cache must do.
     """
     sizes = [axis.end - axis.begin for axis in axes]
     block = list(sizes)
@@ -232,7 +149,7 @@ def choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine
         extents = [a.step_in * (b - 1) + a.span for a, b in zip(axes, block, strict=True)]
         points = math.prod(block)
         read, kept = point * math.prod(extents), sums * axes[-1].step_out * points
-        most = machine.l2 * 9 // 20 if points > FEW_POINTS else machine.l3 // 8
+        most = machine.l2 * 9 // 20 if points > FEW_POINTS else machine.l3 // 16
         return read > most or kept > machine.l2 // 4
 
     while max(block) > 1 and too_large():
@@ -347,6 +264,26 @@ def _phase_tables(
             runs[place] = WeightRun(run.start, rows * columns, run.first_row, run.taps)
         start += rows * columns * panels
     return arrays, [run for run in runs if run.taps], start
+
+
+def part_tables(
+    arrays: Mapping[str, list[int]], row: int, machine: Machine
+) -> dict[str, list[int]]:
+    """Return how many segments, and how much of one, is summed at a time.
+
+    A panel (``row`` bytes for each element of the depth) that stays in the second cache beside
+    the data is read for every tile; of a larger one what fits the first cache is read at a time.
+    """
+    most = machine.l1 // row
+    segments, depths = [], []
+    for count, depth in zip(arrays["segment_count"], arrays["segment_depth"], strict=True):
+        at_once, length = count, depth
+        if count * depth * row > machine.l2 // 5:
+            at_once, cuts = max(1, most // depth), -(-depth // most)
+            length = -(-depth // (4 * cuts)) * 4
+        segments.append(max(1, at_once))
+        depths.append(max(1, length))
+    return {"part_segments": segments, "part_depth": depths, "blank": [0] * ZEROS}
 
 
 def axis_numbers(axes: list[AxisPhases], block: list[int], blocks: list[int]) -> dict[str, int]:

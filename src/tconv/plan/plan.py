@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from tconv.plan.cells import Cells
 from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
 from tconv.plan.planes import Planes
@@ -27,7 +28,7 @@ class Plan:
     reason: str
     refused: tuple[tuple[str, str], ...]  # (algorithm, why not)
     steps: tuple[Step, ...]
-    recipe: TapProducts | Gather | Planes | Correlate
+    recipe: TapProducts | Gather | Cells | Planes | Correlate
 
     def __str__(self) -> str:
         """Print the table that users see."""

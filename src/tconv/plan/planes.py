@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from itertools import product
 
 from tconv.plan.gather import (
-    AxisPhases,
     Scratch,
-    all_phases,
     axis_numbers,
     make_record,
     outer_tables,
     shrink,
 )
 from tconv.plan.machine import Machine
+from tconv.plan.phases import AxisPhases, all_phases
 from tconv.problem import Operand, Problem
 
 SCALARS = (

@@ -1,6 +1,5 @@
 """Run compiled plans on arrays."""
 
-import ctypes
 from array import array
 from collections.abc import Mapping
 from typing import Any
@@ -8,33 +7,32 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tconv.plan import correlate as correlate_plan
+from tconv.plan import cells as cells_plan
 from tconv.plan import gather as gather_plan
 from tconv.plan import planes as planes_plan
+from tconv.plan.cells import Cells
 from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
 from tconv.plan.planes import Planes
-from tconv.plan.weights import plan_packing
+from tconv.plan.weights import plan_cell_packing, plan_packing
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
-from tconv.runtime import pool
+from tconv.runtime.correlate import CorrelateRunner
 from tconv.runtime.kernels import (
     activation_kernel,
-    correlate_kernel,
+    cells_kernel,
     gather_kernel,
+    pack_cells_kernel,
     pack_weights_kernel,
     planes_kernel,
 )
-from tconv.runtime.scratch import address, scratch_address
-from tconv.threads import get_num_threads
+from tconv.runtime.launch import SMALL, Launch, addressable
+from tconv.runtime.scratch import address
 
 Array = npt.NDArray[Any]
-
-KERNEL = ctypes.CFUNCTYPE(None, *[ctypes.c_size_t] * 3)
 
 MOST_LAUNCHES = 64  # kept for each problem; a stream of odd strides must not pile up
 SPARE = 64  # elements that kernels may read past the end of a bias
 SMALL_PACKING = 32_768  # weights, likewise
-SMALL = 500_000  # flops below which waking a worker costs more than it saves
 
 
 class PackedWeights:
@@ -53,7 +51,7 @@ class _Runner:
     fields: Mapping[str, int]
     across: bool  # whether a row of sums is one channel's points
 
-    def __init__(self, problem: Problem, recipe: Gather | Planes, kernel: int) -> None:
+    def __init__(self, problem: Problem, recipe: Gather | Cells | Planes, kernel: int) -> None:
         self.problem, self.kernel = problem, kernel
         self.dtype, self.sums = numpy_dtype(problem.dtype), accumulator(problem.dtype)
         fine = problem.wanted is Operand.FINE
@@ -132,37 +130,52 @@ class PlanesRunner(_Runner):
         return PackedWeights(panels, address(panels), weights, finite=finite)
 
 
-class GatherRunner(_Runner):
-    """FINE or COARSE by a compiled gather."""
+class _PanelRunner(_Runner):
+    """What gathers and cells have in common: panels, packed by a kernel."""
 
-    fields, across = gather_plan.FIELDS, False
-
-    def __init__(self, problem: Problem, recipe: Gather) -> None:
+    def __init__(self, problem: Problem, recipe: Gather | Cells, kernel: int) -> None:
         self.recipe = recipe
         self.columns = recipe.lanes * recipe.vectors
-        super().__init__(problem, recipe, gather_kernel(problem.dtype))
+        super().__init__(problem, recipe, kernel)
         self.packings: dict[tuple[int, ...], Launch] = {}
         self.packed_size = problem.groups * recipe.group_weights
 
     def pack(self, weights: Array) -> PackedWeights:
-        """Return the weights as panels, zeros past the last channel."""
+        """Return the weights as panels, zeros past the last column."""
         weights = addressable(weights)
         panels = np.empty(self.packed_size, self.dtype)
         launch = self.packings.get(weights.strides)
         if launch is None:
-            problem, recipe, item = self.problem, self.recipe, self.dtype.itemsize
-            steps = tuple(stride // item for stride in weights.strides)
-            items = problem.groups * len(recipe.runs) * recipe.panels
-            launch = Launch(
-                pack_weights_kernel(problem.dtype), list(plan_packing(problem, recipe, steps)),
-                0, items, single=weights.size < SMALL_PACKING,
-            )  # fmt: skip
+            steps = tuple(stride // self.dtype.itemsize for stride in weights.strides)
+            kernel, record, items = self.packing(steps)
+            single = weights.size < SMALL_PACKING
+            launch = Launch(kernel, list(record), 0, items, single=single)
             if len(self.packings) < MOST_LAUNCHES:
                 self.packings[weights.strides] = launch
         flag = array("q", [0])
         target = address(panels)
         launch(address(weights), target, flag.buffer_info()[0])
         return PackedWeights(panels, target, weights, finite=not flag[0])
+
+    def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int]:
+        """Return the kernel that packs, its record and how many work items it has."""
+        raise NotImplementedError
+
+
+class GatherRunner(_PanelRunner):
+    """FINE or COARSE by a compiled gather."""
+
+    fields, across = gather_plan.FIELDS, False
+    recipe: Gather
+
+    def __init__(self, problem: Problem, recipe: Gather) -> None:
+        super().__init__(problem, recipe, gather_kernel(problem.dtype))
+
+    def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int]:
+        """Return the kernel that packs, its record and how many work items it has."""
+        problem, recipe = self.problem, self.recipe
+        items = problem.groups * len(recipe.runs) * recipe.panels
+        return pack_weights_kernel(problem.dtype), plan_packing(problem, recipe, steps), items
 
     def padded(self, bias: Array) -> Array:
         """Return the bias with zeros where panels have channels and the result has none."""
@@ -172,118 +185,39 @@ class GatherRunner(_Runner):
         return padded
 
 
-class Launch:
-    """A kernel with its record, waiting for addresses.
+class CellsRunner(_PanelRunner):
+    """FINE with phases as columns."""
 
-    Calls may come from several threads at once, so each takes a record of its own: a used
-    one if there is one, which costs less than a copy.
-    """
+    fields, across = cells_plan.FIELDS, False
+    recipe: Cells
 
-    __slots__ = ("alone", "items", "kernel", "scratch_bytes", "single", "spare", "template")
+    def __init__(self, problem: Problem, recipe: Cells) -> None:
+        super().__init__(problem, recipe, cells_kernel(problem.dtype))
 
-    def __init__(
-        self, kernel: int, record: list[int], scratch_bytes: int, items: int, *, single: bool
-    ) -> None:
-        self.kernel, self.scratch_bytes, self.items = kernel, scratch_bytes, items
-        self.single = single or items == 1
-        # A single work item needs no pool.
-        self.alone = KERNEL(kernel) if items == 1 else None
-        self.template = array("q", record)
-        self.spare: list[tuple[array[int], int]] = []
+    def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int]:
+        """Return the kernel that packs, its record and how many work items it has."""
+        problem, recipe = self.problem, self.recipe
+        items = problem.groups * recipe.neighbours * recipe.panels
+        return pack_cells_kernel(problem.dtype), plan_cell_packing(problem, recipe, steps), items
 
-    def __call__(self, *addresses: int) -> None:
-        """Run with the addresses that the record begins with."""
-        spare = self.spare
-        if spare:
-            record, where = spare.pop()
-        else:
-            record = self.template[:]
-            where = record.buffer_info()[0]
-        record[: len(addresses)] = array("q", addresses)
-        size = self.scratch_bytes
-        if self.alone is not None:
-            self.alone(where, scratch_address(size), 0)
-        else:
-            threads = 1 if self.single else get_num_threads()
-            scratch = scratch_address(size * threads)
-            pool.run(self.kernel, where, scratch, size, self.items, threads)
-        spare.append((record, where))
-
-
-class CorrelateRunner:
-    """WEIGHTS by a compiled correlation."""
-
-    def __init__(self, problem: Problem, recipe: Correlate) -> None:
-        self.problem, self.recipe = problem, recipe
-        self.dtype = numpy_dtype(problem.dtype)
-        self.kernel = correlate_kernel(problem.dtype)
-        sums = accumulator(problem.dtype)
-        self.scratch_bytes = -(-recipe.scratch * sums.itemsize // 64) * 64
-        self.no_bias = np.zeros(2 * recipe.lanes * recipe.vectors, sums)
-        self.taps = np.array(recipe.taps, np.int64)
-        self.single = problem.flops() < SMALL
-
-    def run(self, coarse: Array, fine: Array, out: Array) -> bool:
-        """Compute into ``out``; False when infinities make the answer doubtful."""
-        problem, item = self.problem, self.dtype.itemsize
-        coarse, fine = addressable(coarse), addressable(fine)
-        record = np.array(self.recipe.record, np.int64)
-        fields = correlate_plan.FIELDS
-        flag = np.zeros(1, np.int64)
-        addresses = {"source": fine, "coarse": coarse, "target": out, "bias": self.no_bias}
-        for name, each in (*addresses.items(), ("flag", flag)):
-            record[fields[name]] = address(each)
-        for name, operand, each, letter in (
-            ("source", Operand.FINE, fine, "f"),
-            ("coarse", Operand.COARSE, coarse, "c"),
-        ):
-            strides = [stride // item for stride in each.strides]
-            letters, spatial = problem.layout(operand).steps(strides, problem.sizes)
-            record[fields[f"{name}_g"]] = letters["g"]
-            record[fields[f"{name}_c"]] = letters[letter]
-            record[fields[f"{name}_x"]] = spatial[-1]
-            begin = record[fields[f"{name}_steps"]]
-            record[begin : begin + len(spatial)] = (letters["n"], *spatial[:-1])
-        strides = [stride // item for stride in out.strides]
-        letters, spatial = problem.weights_layout.steps(strides, problem.sizes)
-        offsets = self.taps @ np.array(spatial, np.int64)
-        steps = np.diff(offsets)
-        uniform = len(steps) == 0 or bool((steps == steps[0]).all())
-        record[fields["target_g"]] = letters.get("g", 0)
-        record[fields["target_c"]], record[fields["target_f"]] = letters["c"], letters["f"]
-        record[fields["target_x"]] = steps[0] if uniform and len(steps) else spatial[-1]
-        record[fields["tap_run"]] = len(offsets) if uniform else problem.axes[-1].taps
-        begin = record[fields["target_taps"]]
-        record[begin : begin + len(offsets)] = offsets
-        threads = 1 if self.single else get_num_threads()
-        pool.run(
-            self.kernel,
-            address(record),
-            scratch_address(self.scratch_bytes * threads),
-            self.scratch_bytes,
-            self.recipe.items,
-            threads,
-        )
-        return not flag[0]
+    def padded(self, bias: Array) -> Array:
+        """Return the bias of every column."""
+        groups = self.problem.groups
+        padded = np.zeros((groups, self.recipe.panels * self.columns), self.sums)
+        padded[:, np.array(self.recipe.columns)] = bias.reshape(groups, 1, -1)
+        return padded
 
 
 def runner(
-    problem: Problem, recipe: Gather | Planes | Correlate
-) -> GatherRunner | PlanesRunner | CorrelateRunner:
+    problem: Problem, recipe: Gather | Cells | Planes | Correlate
+) -> GatherRunner | CellsRunner | PlanesRunner | CorrelateRunner:
     """Return what runs a recipe."""
     if isinstance(recipe, Gather):
         return GatherRunner(problem, recipe)
+    if isinstance(recipe, Cells):
+        return CellsRunner(problem, recipe)
     return (
         PlanesRunner(problem, recipe)
         if isinstance(recipe, Planes)
         else (CorrelateRunner(problem, recipe))
     )
-
-
-def addressable(given: Array) -> Array:
-    """Return an array whose elements lie at whole numbers of elements from each other."""
-    if given.flags.aligned:
-        item = given.itemsize
-        if given.flags.c_contiguous or all(stride % item == 0 for stride in given.strides):
-            return given
-    return np.ascontiguousarray(given)

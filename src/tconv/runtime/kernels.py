@@ -9,10 +9,11 @@ from llvmlite import ir
 from tconv import codegen, plan
 from tconv.codegen.activation import emit_activation
 from tconv.codegen.block import KernelShape
+from tconv.codegen.cells import emit_cells
 from tconv.codegen.correlate import emit_correlate
 from tconv.codegen.gather import emit_gather
 from tconv.codegen.planes import emit_planes
-from tconv.codegen.weights import emit_pack_weights
+from tconv.codegen.weights import emit_pack_cells, emit_pack_weights
 from tconv.jit import KernelSource, Machine, host_machine, load_kernel, source_version
 from tconv.plan.choose import tile_rows
 from tconv.settings import settings
@@ -36,9 +37,22 @@ def gather_kernel(dtype: str) -> int:
 
 
 @cache
+def cells_kernel(dtype: str) -> int:
+    """Return the address of ``cells(record, scratch, item)``."""
+    return _address("cells", dtype, emit_cells)
+
+
+@cache
 def correlate_kernel(dtype: str) -> int:
     """Return the address of ``correlate(record, scratch, item)``."""
     return _address("correlate", dtype, emit_correlate)
+
+
+@cache
+def add_pieces_kernel(dtype: str) -> int:
+    """Return the address of ``add_pieces(record, scratch, item)``, from the same module."""
+    shape = kernel_shape(dtype, machine())
+    return _loaded("correlate", shape, emit_correlate, f"add_pieces_{dtype}")
 
 
 @cache
@@ -52,6 +66,12 @@ def planes_kernel(dtype: str, rows: int) -> int:
 def pack_weights_kernel(dtype: str) -> int:
     """Return the address of ``pack_weights(record, scratch, item)``."""
     return _address("pack_weights", dtype, emit_pack_weights)
+
+
+@cache
+def pack_cells_kernel(dtype: str) -> int:
+    """Return the address of ``pack_cells(record, scratch, item)``."""
+    return _address("pack_cells", dtype, emit_pack_cells)
 
 
 @cache
@@ -69,13 +89,19 @@ def _address(name: str, dtype: str, emit: Callable[[ir.Module, KernelShape], obj
 def _compiled(
     name: str, shape: KernelShape, emit: Callable[[ir.Module, KernelShape], object]
 ) -> int:
+    return _loaded(name, shape, emit, f"{name}_{shape.dtype}")
+
+
+def _loaded(
+    name: str, shape: KernelShape, emit: Callable[[ir.Module, KernelShape], object], symbol: str
+) -> int:
     def text() -> str:
         module = ir.Module(name)
         emit(module, shape)
         return str(module)
 
     source = KernelSource(name, repr(shape), _version(), text)
-    return load_kernel(source, machine(), settings().cache_dir).address(f"{name}_{shape.dtype}")
+    return load_kernel(source, machine(), settings().cache_dir).address(symbol)
 
 
 @cache

@@ -1,0 +1,95 @@
+"""Axes split by the stride: what a gather reads and writes along each.
+
+On one axis a point ``q`` of a phase writes ``step_out * q + shift_out + phase`` and reads
+``step_in * q + offset`` for each tap of the phase.  For COARSE there is one phase, the
+points are the coarse ones and step_in is the stride.  For FINE the fine points with one
+value of ``(point + pad_begin) % stride`` are a phase, and step_out is the stride.
+"""
+
+from dataclasses import dataclass, field
+
+from tconv.problem import Axis, Operand, Problem, window
+
+
+@dataclass(frozen=True, slots=True)
+class AxisPhases:
+    """One axis as a gather sees it."""
+
+    size_in: int
+    size_out: int
+    step_in: int
+    step_out: int
+    shift_out: int
+    ranges: tuple[tuple[int, int], ...]  # points of each phase: from, to
+    taps: tuple[tuple[int, ...], ...]  # of each phase, by rising offset
+    offsets: tuple[tuple[int, ...], ...]  # what each of those taps adds to the place read
+
+    # Found once: tables ask for them once a tap.
+    low: int = field(init=False)  # the smallest offset of any tap
+    span: int = field(init=False)  # how many neighbours one point reads among
+    begin: int = field(init=False)  # the first point of any phase
+    end: int = field(init=False)  # the point behind the last of any phase
+
+    def __post_init__(self) -> None:
+        """Find the limits of taps and points."""
+        offsets = [offset for phase in self.offsets for offset in phase] or [0]
+        limits = {
+            "low": min(offsets),
+            "span": max(offsets) - min(offsets) + 1,
+            "begin": min(low for low, _ in self.ranges),
+            "end": max(high for _, high in self.ranges),
+        }
+        for name, value in limits.items():
+            object.__setattr__(self, name, value)
+
+
+def batch_phases(batch: int) -> AxisPhases:
+    """Return the batch as one more axis: blocks of tiny images then hold several."""
+    return AxisPhases(batch, batch, 1, 1, 0, ((0, batch),), ((0,),), ((0,),))
+
+
+def all_phases(problem: Problem) -> list[AxisPhases]:
+    """Return the batch and all spatial axes as gathers see them."""
+    axes = (axis_phases(axis, problem.wanted) for axis in problem.axes)
+    return [batch_phases(problem.batch), *axes]
+
+
+def len_of_phases(axis: Axis) -> int:
+    """Return into how many phases a scatter along this axis splits.
+
+    A single coarse point is multiplied by no stride that matters: taken as long as the
+    window, every tap is a phase of its own and no zeros are multiplied.
+    """
+    return axis.stride if axis.coarse_size > 1 else window(axis.taps, axis.dilation)
+
+
+def axis_phases(axis: Axis, wanted: Operand) -> AxisPhases:
+    """Split one axis into phases.
+
+    >>> axis = Axis(fine_size=8, coarse_size=4, taps=4, stride=2, dilation=1, pad_begin=1)
+    >>> split = axis_phases(axis, Operand.FINE)
+    >>> split.taps, split.offsets
+    (((2, 0), (3, 1)), ((-1, 0), (-1, 0)))
+    """
+    stride = len_of_phases(axis)
+    if wanted is Operand.COARSE:
+        taps = tuple(range(axis.taps))
+        offsets = tuple(axis.dilation * tap - axis.pad_begin for tap in taps)
+        return AxisPhases(
+            axis.fine_size, axis.coarse_size, stride, 1, 0,
+            ((0, axis.coarse_size),), (taps,), (offsets,),
+        )  # fmt: skip
+    taps_of: list[list[int]] = [[] for _ in range(stride)]
+    for tap in reversed(range(axis.taps)):  # falling taps are rising offsets
+        taps_of[axis.dilation * tap % stride].append(tap)
+    ranges, tap_lists, offset_lists = [], [], []
+    for phase, mine in enumerate(taps_of):
+        low = -((phase - axis.pad_begin) // stride)
+        high = (axis.fine_size - 1 + axis.pad_begin - phase) // stride + 1
+        ranges.append((low, max(low, high)))
+        tap_lists.append(tuple(mine))
+        offset_lists.append(tuple((phase - axis.dilation * tap) // stride for tap in mine))
+    return AxisPhases(
+        axis.coarse_size, axis.fine_size, 1, stride, -axis.pad_begin,
+        tuple(ranges), tuple(tap_lists), tuple(offset_lists),
+    )  # fmt: skip

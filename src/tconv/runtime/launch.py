@@ -1,0 +1,65 @@
+"""Kernels made ready to run: only addresses are missing."""
+
+import ctypes
+from array import array
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tconv.runtime import pool
+from tconv.runtime.scratch import scratch_address
+from tconv.threads import get_num_threads
+
+Array = npt.NDArray[Any]
+
+KERNEL = ctypes.CFUNCTYPE(None, *[ctypes.c_size_t] * 3)
+
+SMALL = 500_000  # flops below which waking a worker costs more than it saves
+
+
+class Launch:
+    """A kernel with its record, waiting for addresses.
+
+    Calls may come from several threads at once, so each takes a record of its own: a used
+    one if there is one, which costs less than a copy.
+    """
+
+    __slots__ = ("alone", "items", "kernel", "scratch_bytes", "single", "spare", "template")
+
+    def __init__(
+        self, kernel: int, record: list[int], scratch_bytes: int, items: int, *, single: bool
+    ) -> None:
+        self.kernel, self.scratch_bytes, self.items = kernel, scratch_bytes, items
+        self.single = single or items == 1
+        # A single work item needs no pool.
+        self.alone = KERNEL(kernel) if items == 1 else None
+        self.template = array("q", record)
+        self.spare: list[tuple[array[int], int]] = []
+
+    def __call__(self, *addresses: int) -> None:
+        """Run with the addresses that the record begins with."""
+        spare = self.spare
+        if spare:
+            record, where = spare.pop()
+        else:
+            record = self.template[:]
+            where = record.buffer_info()[0]
+        record[: len(addresses)] = array("q", addresses)
+        size = self.scratch_bytes
+        if self.alone is not None:
+            self.alone(where, scratch_address(size), 0)
+        else:
+            threads = 1 if self.single else get_num_threads()
+            scratch = scratch_address(size * threads)
+            pool.run(self.kernel, where, scratch, size, self.items, threads)
+        spare.append((record, where))
+
+
+def addressable(given: Array) -> Array:
+    """Return an array whose elements lie at whole numbers of elements from each other."""
+    if given.flags.aligned:
+        item = given.itemsize
+        if given.flags.c_contiguous or all(stride % item == 0 for stride in given.strides):
+            return given
+    return np.ascontiguousarray(given)

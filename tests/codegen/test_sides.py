@@ -1,0 +1,198 @@
+"""Lines packed for correlations, as machine code and as NumPy: planes and panels."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pytest
+
+from codegen.meanings import Array, Code
+from strategies import whole_numbers
+from tconv.codegen.sides import emit_pack_panels, emit_pack_planes, pack_line_meaning
+from tconv.jit import host_machine
+from tconv.problem import accumulator
+
+DTYPES = ("float32", "float64", "float16", "bfloat16")
+GUARD = 99
+BEHIND = 1 << 40  # what a table has behind its end: far outside of any array
+
+# How points and channels lie in memory: (x_step, c_step) for so many of each.
+LAYOUTS: dict[str, Callable[[int, int], tuple[int, int]]] = {
+    "planes": lambda points, _: (1, points),
+    "planes with borders": lambda points, _: (1, points + 2),
+    "side by side": lambda _, channels: (channels, 1),
+    "side by side, a group among others": lambda _, channels: (channels + 3, 1),
+    "neither": lambda points, _: (3, 3 * points + 1),
+    "both": lambda *_: (1, 1),
+    "points backwards": lambda points, _: (-1, points),
+    "points backwards, side by side": lambda _, channels: (-channels, 1),
+    "channels backwards": lambda points, _: (1, -points),
+    "channels backwards, side by side": lambda _, channels: (channels, -1),
+}
+
+# Where the point of a number is read and where it goes, for so many of them.
+TABLES: dict[str, Callable[[Array, int], tuple[Array, Array]]] = {
+    "one run": lambda i, _: (i, i),
+    "one run, begun elsewhere": lambda i, _: (i + 3, i + 5),
+    "by residue": lambda i, count: (i, i % 2 * (count // 2 + 4) + i // 2),
+    "with gaps": lambda i, _: (i // 2 * 5 + i % 2, i * 3 + 1),
+    "the wrong way round": lambda i, count: (i * 2, count - 1 - i),
+}
+
+every_type = pytest.mark.parametrize("dtype", DTYPES)
+every_layout = pytest.mark.parametrize("layout", LAYOUTS)
+every_table = pytest.mark.parametrize("table", TABLES)
+
+
+@cache
+def code(dtype: str) -> tuple[Code, str, str]:
+    """Compile both functions at once."""
+    made, lanes = Code(), host_machine().lanes(dtype)
+    planes = made.add(emit_pack_planes(made.module, dtype, lanes))
+    return made, planes, made.add(emit_pack_panels(made.module, dtype, lanes, 2 * lanes))
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line to pack: tables, how many points there are before, in and behind it, channels."""
+
+    reads: Array
+    places: Array
+    counts: tuple[int, int, int]
+    channels: int
+
+    def sides(self, columns: int) -> tuple[int, ...]:
+        """Return what may be said of whether points run on: that they do not is never wrong."""
+        tables = (self.reads, self.places) if columns == 1 else (self.reads,)
+        return (0, 1) if all((np.diff(table) == 1).all() for table in tables) else (0,)
+
+    def read(self) -> Array:
+        """Return the places that are read, in points."""
+        head, body, _ = self.counts
+        return self.reads[head : head + body]
+
+
+def lines(table: str, lanes: int) -> Iterator[Line]:
+    """Yield lines around the vector's width, with zeros before, behind, on both sides and none."""
+    around = (lanes - 1, lanes, lanes + 1)
+    bodies, depths = (0, 1, *around, 2 * lanes + 1), (1, *around, 2 * lanes, 2 * lanes + 1)
+    zeros = ((0, 0), (2, 0), (0, 3), (lanes + 1, 2))
+    for body, channels, (head, tail) in product(bodies, depths, zeros):
+        count = head + body + tail
+        reads, places = TABLES[table](np.arange(count), count)
+        yield Line(reads, places, (head, body, tail), channels)
+
+
+def compare(dtype: str, line: Line, layout: str, columns: int) -> None:
+    """Pack a line both ways, into a target full of something else."""
+    made, *names = code(dtype)
+    points = int(line.reads.max(initial=0)) + 1
+    steps = LAYOUTS[layout](points, line.channels)
+    corners = [
+        int(x) * steps[0] + c * steps[1] for x in line.read() for c in (0, line.channels - 1)
+    ] or [0]
+    start = -min(*corners, 0)
+    source = whole_numbers((start + max(*corners, 0) + 1,), dtype, points, most=100)
+    pitch = (int(line.places.max(initial=0)) + 1) * columns + 3
+    planes = -(-line.channels // columns)
+    expected = np.full(planes * pitch + 20, GUARD, accumulator(dtype))
+    _clear_spare(expected, line, pitch, columns)
+    tables = [np.append(table, BEHIND) for table in (line.reads, line.places)]
+    for side in line.sides(columns):
+        computed, wanted = expected.copy(), expected.copy()
+        # Rolled, a negative index finds what lies before the first element.
+        pack_line_meaning(
+            wanted, np.roll(source, -start), (line.reads, line.places), line.counts,
+            (line.channels, pitch), steps, columns,
+        )  # fmt: skip
+        numbers = *line.counts, line.channels, pitch, *steps, side
+        made.call(names[columns > 1], computed, source[start:], *tables, *numbers)
+
+        np.testing.assert_array_equal(computed, wanted, f"{line.counts}, {line.channels} channels")
+
+
+def _clear_spare(target: Array, line: Line, pitch: int, columns: int) -> None:
+    """Write zeros where a panel has zeros for channels that there are none for."""
+    head, body, _ = line.counts
+    used = line.channels % columns
+    if used:
+        panel = line.channels // columns * pitch
+        for place in (*line.places[:head], *line.places[head + body :]):
+            target[panel + place * columns + used : panel + (place + 1) * columns] = 0
+
+
+@every_type
+@every_layout
+@every_table
+def test_packed_planes_equal_their_meaning(dtype: str, layout: str, table: str) -> None:
+    """Every point of every channel where the tables say, and nothing else is touched."""
+    for line in lines(table, host_machine().lanes(dtype)):
+        compare(dtype, line, layout, 1)
+
+
+@every_type
+@every_layout
+@every_table
+def test_packed_panels_equal_their_meaning(dtype: str, layout: str, table: str) -> None:
+    """The same with channels side by side; behind the last one a point keeps what it had."""
+    lanes = host_machine().lanes(dtype)
+    for line in lines(table, lanes):
+        compare(dtype, line, layout, 2 * lanes)
+
+
+@every_type
+def test_zeros_of_a_panel_are_as_wide_as_the_panel(dtype: str) -> None:
+    """Where there is nothing to read, channels that there are none for become zero too."""
+    lanes = host_machine().lanes(dtype)
+    made, _, name = code(dtype)
+    target = np.full(8 * lanes, GUARD, accumulator(dtype))
+    places = np.array([0, 2, BEHIND])
+    nothing = np.zeros(1, target.dtype)
+    made.call(name, target, nothing, places, places, 1, 0, 1, 1, 0, 1, 1, 0)
+    points = target.reshape(4, 2 * lanes)
+
+    assert not points[[0, 2]].any()
+    assert (points[[1, 3]] == GUARD).all()
+
+
+@every_type
+@every_layout
+@pytest.mark.parametrize("columns", ["plane", "panel"])
+def test_a_line_outside_the_picture_does_not_read_it(dtype: str, layout: str, columns: str) -> None:
+    """With no points to read, the address of the source may be any."""
+    lanes = host_machine().lanes(dtype)
+    made, *names = code(dtype)
+    width = 1 if columns == "plane" else 2 * lanes
+    count = 2 * lanes + 1
+    table = np.append(np.arange(count), BEHIND)
+    target = np.full(count * width + 20, GUARD, accumulator(dtype))
+    numbers = count, 0, 0, 1, 0, *LAYOUTS[layout](count, 1), 1
+    made.call(names[width > 1], target, 0, table, table, *numbers)
+
+    assert not target[:-20].any()
+    assert (target[-20:] == GUARD).all()
+
+
+@pytest.mark.parametrize("columns", ["plane", "panel"])
+def test_the_comparison_can_fail(columns: str) -> None:
+    """A table with one wrong entry is seen, and so is a promise that it does not keep."""
+    lanes = host_machine().lanes("float32")
+    made, *names = code("float32")
+    width = 1 if columns == "plane" else 2 * lanes
+    count = 2 * lanes
+    straight = np.append(np.arange(count), BEHIND)
+    crooked = straight.copy()
+    crooked[count - 1] = 0
+    source = np.arange(1, 2 * count + 1, dtype=np.float32)
+    found = []
+    for table, side in ((straight, 1), (crooked, 0), (crooked, 1)):
+        target = np.zeros(count * width, np.float32)
+        numbers = 0, count, 0, lanes, 0 if width > 1 else count, 1, 1, side
+        room = np.zeros(lanes * count, np.float32) if width == 1 else target
+        made.call(names[width > 1], room, source, table, straight, *numbers)
+        found.append(room)
+
+    assert (found[0] != found[1]).sum() == lanes
+    assert np.array_equal(found[0], found[2])
