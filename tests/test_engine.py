@@ -150,7 +150,7 @@ def test_the_plan_prints_what_runs_and_what_does_not() -> None:
     """A plan names its algorithm, the refused ones, its steps and its cost."""
     axis = Axis(8, 4, taps=4, stride=2, dilation=1, pad_begin=1)
     problem = Problem(
-        Operand.FINE, 1, 1, 16, 8, (axis, axis), "float32",
+        Operand.FINE, 1, 1, 8, 16, (axis, axis), "float32",
         Layout("n gc x"), Layout("n gf x"), Layout("gc f x"),
     )  # fmt: skip
     text = str(engine.plan(problem))
@@ -159,7 +159,7 @@ def test_the_plan_prints_what_runs_and_what_does_not() -> None:
     assert "chosen   phases" in text
     assert "refused  tap products" in text
     assert f"{problem.flops() / 1e6:.3f} MFLOP" in text
-    assert problem.flops() == 2 * 16 * 8 * math.prod([axis.meetings()] * 2)
+    assert problem.flops() == 2 * 8 * 16 * math.prod([axis.meetings()] * 2)
 
 
 @both

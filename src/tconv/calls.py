@@ -20,7 +20,7 @@ from tconv.arrays import (
 from tconv.dialects.activation import parse_activation
 from tconv.dialects.operator import BIAS, Operator, ShapeLike
 from tconv.errors import ProblemError
-from tconv.plan import Plan
+from tconv.plan import ALGORITHMS, Plan
 from tconv.problem import Activation, Operand, Problem, numpy_dtype
 from tconv.runtime.scratch import address
 
@@ -61,13 +61,21 @@ class Runnable(Operator):
             third = bias
         return _compute(self, first, second, third, out, packed=None)
 
-    def bind(self, second: object, bias: object = None, *, activation: object = None) -> "Bound":
+    def bind(
+        self,
+        second: object,
+        bias: object = None,
+        *,
+        activation: object = None,
+        algorithm: str | None = None,
+    ) -> "Bound":
         """Fix the second input (the weights), packed once, and return a callable.
 
         The values are copied: changing the array afterwards changes nothing.  ``activation``
         is applied to every sum before it is rounded and stored: one of "relu", "leaky_relu",
         "relu6", "elu", "hardsigmoid", "hardswish", "sigmoid", "silu", "tanh" and "gelu", or a
-        pair of "leaky_relu" or "elu" and its slope.
+        pair of "leaky_relu" or "elu" and its slope.  ``algorithm`` is "direct", "winograd" or
+        None for what is faster.
         """
         title = self.title()
         parsed = parse_activation(title, activation)
@@ -79,7 +87,7 @@ class Runnable(Operator):
                 rule="an activation is for data; the result here is a gradient of weights",
                 fix="leave activation out of bind",
             )
-        return Bound(self, second, bias, parsed)
+        return Bound(self, second, bias, parsed, algorithm)
 
     def plan(
         self,
@@ -88,22 +96,30 @@ class Runnable(Operator):
         third: ShapeLike | None = None,
         *,
         dtype: object = "float32",
+        algorithm: str | None = None,
     ) -> Plan:
-        """Return what will run for inputs of these shapes, and why; print it."""
+        """Return what will run for inputs of these shapes, once bound, and why; print it."""
+        check_algorithm(self.title(), algorithm)
         problem = self.problem(first, second, third, dtype=dtype)
         check_window(self.title(), problem.spatial(Operand.WEIGHTS))
         self.warn_if_ambiguous(self.resolve(first, second, third, dtype=dtype))
-        return engine.plan(problem)
+        return engine.plan(problem, algorithm, bound=True)
 
 
 class Bound:
     """An operator with its weights packed: call it on data of any batch and spatial size."""
 
     def __init__(
-        self, op: Runnable, second: object, bias: object, activation: Activation | None
+        self,
+        op: Runnable,
+        second: object,
+        bias: object,
+        activation: Activation | None = None,
+        algorithm: str | None = None,
     ) -> None:
         title = op.title()
-        self._op, self._activation = op, activation
+        check_algorithm(title, algorithm)
+        self._op, self._activation, self._algorithm = op, activation, algorithm
         given = take_array(title, op.inputs[1], second)
         added = None
         if bias is not None:
@@ -138,18 +154,20 @@ class Bound:
                 )
             third = self._bias
         result = _compute(op, first, self._second, third, out, packed=self._packed,
-                          activation=self._activation)  # fmt: skip
+                          activation=self._activation, algorithm=self._algorithm)  # fmt: skip
         if type(first) is not np.ndarray or first.dtype is not self._dtype:
             return result
         if third is self._bias and len(self._quick) < MOST_QUICK:
-            quick = Quick.make(op, first, self._second, self._bias, self._activation)
+            quick = Quick.make(
+                op, first, self._second, self._bias, self._activation, self._algorithm, bound=True
+            )
             if quick is not None:
                 self._quick[first.shape, first.strides] = quick, quick.packed(self._packed)
         return result
 
     def __reduce__(self) -> tuple[object, ...]:
         """Cross process borders as what was bound; it is packed again over there."""
-        return Bound, (self._op, self._second, self._bias, self._activation)
+        return Bound, (self._op, self._second, self._bias, self._activation, self._algorithm)
 
     def __repr__(self) -> str:
         """Print the operator and the shape that is bound."""
@@ -172,6 +190,18 @@ class Bound:
         op.resolve((None,) * (spatial + 2), second.shape, third, dtype=dtype)
 
 
+def check_algorithm(title: str, algorithm: object) -> None:
+    """Refuse an algorithm that is none, or that is not for users to choose."""
+    if algorithm is not None and algorithm not in ALGORITHMS:
+        raise ProblemError(
+            title,
+            f"there is no algorithm {algorithm!r:.60}.",
+            got={},
+            rule="algorithm is 'direct', 'winograd' or None, for what is faster",
+            fix="leave algorithm out",
+        )
+
+
 class Quick:
     """A call that was checked once: for arrays of the same shapes, what is left is addresses."""
 
@@ -187,19 +217,22 @@ class Quick:
         self._bytes = self._item * math.prod(self._shape)
 
     @staticmethod
-    def make(
+    def make(  # noqa: PLR0913 - what a bound call remembers
         op: Operator,
         first: Array,
         second: Array,
         bias: Array | None = None,
         activation: Activation | None = None,
+        algorithm: str | None = None,
+        *,
+        bound: bool = False,
     ) -> "Quick | None":
         """Return the quick way, where kernels take the arrays as they are."""
         third = None if bias is None else bias.shape
         resolved = op.resolve(first.shape, second.shape, third, dtype=first.dtype)
         if resolved.problem is None or resolved.other_pads is not None:
             return None  # a warning must be given every time
-        run = engine.executable(_activated(resolved.problem, activation))
+        run = engine.executable(_activated(resolved.problem, activation), algorithm, bound=bound)
         strides = np.empty(run.problem.shape(op.wanted), first.dtype).strides
         whole = all(stride % first.itemsize == 0 for stride in first.strides)
         launch = run.launch(first.strides, strides) if whole else None
@@ -227,8 +260,8 @@ class Quick:
         target = address(out)
         if (source | target) % self._item or not weights.finite:
             return None
-        self._launch(source, target, weights.address, self._added)
-        return out
+        done = self._launch(source, target, weights.address, self._added)
+        return None if done is False else out
 
 
 def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remembers
@@ -240,6 +273,7 @@ def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remem
     *,
     packed: Packed | None,
     activation: Activation | None = None,
+    algorithm: str | None = None,
 ) -> Result:
     """Check everything, then compute; ``out`` is touched last."""
     title = op.title()
@@ -276,9 +310,9 @@ def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remem
         if op.wanted is Operand.WEIGHTS:
             operands = dict(zip(op.given, (first, second), strict=True))
             left, right = (operands[each] for each in problem.given)
-            return engine.executable(problem).run(left, right, None, out)
-        weights = _pack_once(problem, second, packed)
-        return engine.executable(problem).run(first, weights, bias, out)
+            return engine.executable(problem, algorithm).run(left, right, None, out)
+        run = engine.executable(problem, algorithm, bound=packed is not None)
+        return run.run(first, _pack_once(run, second, packed), bias, out)
 
 
 def _check_bias(op: Operator, third: object) -> None:
@@ -305,9 +339,8 @@ def _activated(problem: Problem, activation: Activation | None) -> Problem:
     return problem if activation is None else replace(problem, activation=activation)
 
 
-def _pack_once(problem: Problem, weights: Array, packed: Packed | None) -> object:
+def _pack_once(run: engine.Executable, weights: Array, packed: Packed | None) -> object:
     """Pack weights, or find them packed: what the order depends on is the key."""
-    run = engine.executable(problem)
     if packed is None:
         return run.pack(weights)
     key = run.packing

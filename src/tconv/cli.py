@@ -40,7 +40,13 @@ WORDS = {"SHAPE": "1x20x224x224; ? is not known", "F.npy": "the inputs in their 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return 0, or 2 with the error's text on standard error."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    options = _parser(problem=any(word.startswith("--problem") for word in given)).parse_args(given)
+    problem = any(word.startswith("--problem") for word in given)
+    parser = _parser(problem=problem)
+    options, rest = parser.parse_known_args(given)
+    if problem and not any(word.startswith("-") for word in rest):
+        options.words += rest  # words on both sides of an option, where none need be given
+    elif rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     with warnings.catch_warnings():
         warnings.simplefilter("always", AmbiguousSpecWarning)
         warnings.showwarning = _show_warning
@@ -96,6 +102,7 @@ def _parser(*, problem: bool) -> argparse.ArgumentParser:
 
     plan = add("plan", "print what would run, and why")
     plan.add_argument("--dtype", default=None, help="float32, float64, float16 or bfloat16")
+    plan.add_argument("--algorithm", help="direct or winograd; what is faster if none is named")
     plan.set_defaults(command=_plan)
 
     add_bench_parser(commands)
@@ -208,7 +215,8 @@ def _run(options: argparse.Namespace) -> None:
 
 def _plan(options: argparse.Namespace) -> None:
     asked = read_asked(options)
-    print(asked.operator.plan(*asked.shapes, dtype=options.dtype or asked.dtype))
+    dtype = options.dtype or asked.dtype
+    print(asked.operator.plan(*asked.shapes, dtype=dtype, algorithm=options.algorithm))
 
 
 def _cache(options: argparse.Namespace) -> None:

@@ -1,5 +1,6 @@
 """Problem to result, one cached path; the only file that knows plans and their runners."""
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tconv.errors import UnsupportedError
-from tconv.plan import Machine, Plan, TapProducts, choose_plan
+from tconv.plan import Machine, Plan, TapProducts, Winograd, choose_plan
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 from tconv.runtime.taps import TapRunner
 from tconv.settings import settings
@@ -16,6 +17,7 @@ from tconv.settings import settings
 # would leave the child a module that nobody finishes.
 try:
     from tconv.runtime import compiled, kernels
+    from tconv.runtime.winograd import WinogradRunner
 except UnsupportedError as error:
     NO_COMPILER = error.wrong
 except ImportError:
@@ -33,18 +35,22 @@ class Executable:
         self.plan, self.problem = plan, plan.problem
         self._taps = TapRunner(plan.problem)
         self._compiled: Any = None
-        if not isinstance(plan.recipe, TapProducts):
+        if isinstance(plan.recipe, Winograd):
+            self._compiled = WinogradRunner(plan.problem, plan.recipe)
+        elif not isinstance(plan.recipe, TapProducts):
             self._compiled = compiled.runner(plan.problem, plan.recipe)
 
     def launch(self, source: tuple[int, ...], target: tuple[int, ...]) -> Any | None:  # noqa: ANN401 - known only with a compiler
         """Return a kernel that needs nothing but addresses, where there is one.
 
         It takes those of the data, the result, :meth:`PackedWeights.panels` and
-        :meth:`padded_bias` for arrays of the given strides.
+        :meth:`padded_bias` for arrays of the given strides, and returns False if it cannot
+        answer for the result.
         """
         if self._compiled is None or self.problem.wanted is Operand.WEIGHTS:
             return None
-        return self._compiled.launch(source, target)
+        watch = getattr(self._compiled, "watch", self._compiled.launch)
+        return watch(source, target)
 
     def padded_bias(self, bias: Array | None) -> Array:
         """Return the bias as kernels read it; zeros where there is none."""
@@ -56,7 +62,8 @@ class Executable:
         """What the order of packed weights depends on: equal means interchangeable."""
         problem = self.problem
         recipe = self.plan.recipe
-        order = getattr(recipe, "runs", None) or getattr(recipe, "taps", None)
+        names = ("runs", "taps", "columns", "phase_weights")
+        order = tuple(getattr(recipe, name, None) for name in names)
         return problem.weights_layout, problem.groups, problem.dtype, type(recipe), order
 
     def pack(self, weights: Array) -> object:
@@ -86,7 +93,9 @@ class Executable:
             if not self._compiled.run(first, second, result):
                 self._taps.run(first, second, bias, result)
         elif second.finite:
-            self._compiled.run(first, second, bias, result)
+            doubtful = self._compiled.run(first, second, bias, result)
+            if doubtful:
+                self._run_directly(doubtful, first, second.source, bias, result)
         else:
             # Zeros around the picture times an infinity would be NaN.
             taps = self._taps.pack(second.source)
@@ -96,6 +105,21 @@ class Executable:
             return out
         return result
 
+    def _run_directly(
+        self, images: list[int], data: Array, weights: Array, bias: Array | None, out: Array
+    ) -> None:
+        """Compute some images again, one by one, without transforms."""
+        problem = self.problem
+        run = executable(replace(problem, batch=1), "direct")
+        packed = run.pack(weights)
+        arrays = (data, problem.given[0]), (out, problem.wanted)
+        for image in images:
+            one, result = (
+                array[(slice(None),) * problem.image_axis(operand) + (slice(image, image + 1),)]
+                for array, operand in arrays
+            )
+            run.run(one, packed, bias, result)
+
 
 def _whole_steps(out: Array) -> bool:
     """Tell whether kernels can write there: elements at whole numbers of elements."""
@@ -103,16 +127,19 @@ def _whole_steps(out: Array) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def executable(problem: Problem) -> Executable:
-    """Return what computes a problem."""
-    return Executable(plan(problem))
+def executable(
+    problem: Problem, algorithm: str | None = None, *, bound: bool = False
+) -> Executable:
+    """Return what computes a problem, by an algorithm that is asked for or chosen."""
+    return Executable(plan(problem, algorithm, bound=bound))
 
 
 @lru_cache(maxsize=1024)
-def plan(problem: Problem) -> Plan:
+def plan(problem: Problem, algorithm: str | None = None, *, bound: bool = False) -> Plan:
     """Return what will run for a problem, and why."""
     target = machine()
-    return choose_plan(problem, target if isinstance(target, Machine) else None, str(target))
+    known = target if isinstance(target, Machine) else None
+    return choose_plan(problem, known, str(target), algorithm, bound=bound)
 
 
 @lru_cache(maxsize=1)

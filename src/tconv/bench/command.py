@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tconv.bench.measure import answer_of, copy_bandwidth, race
 from tconv.bench.peak import fma_peak
-from tconv.bench.peers import OURS, PEERS, Peer
+from tconv.bench.peers import DIRECT, OURS, PEERS, Peer
 from tconv.bench.peers.peer import Refused, Task
 from tconv.bench.progress import Progress
 from tconv.bench.report import head_lines, row_lines, summary_lines
@@ -131,7 +131,8 @@ def _refuse(wrong: str, fix: str) -> ProblemError:
 def _present(settings: Settings) -> tuple[tuple[Peer, ...], dict[str, str]]:
     """Return who can take part, and the version of every engine or why it is missing."""
     present, versions = [], {}
-    for peer in (OURS[settings.calls], *(PEERS if settings.peers else ())):
+    own = (OURS[settings.calls], *((DIRECT,) if settings.calls == "bound" else ()))
+    for peer in (*own, *(PEERS if settings.peers else ())):
         engine = peer.name.partition(" ")[0]
         try:
             versions[engine] = peer.version()

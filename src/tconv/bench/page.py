@@ -71,6 +71,7 @@ def _opening(results: Results) -> Iterator[str]:
     yield "- Every result is compared with the definition in float64 before anything is timed."
     yield "- Speeds are those of the fastest sample; the JSON file has the medians too."
     yield "- Multiplications that meet the padding count, for all candidates alike."
+    yield "- *tconv direct* is ours without Winograd's transforms, where they are chosen; no peer."
     yield "- *of copy* compares with a plain copy that touches as many bytes as all three arrays."
     yield ""
 
@@ -98,20 +99,20 @@ def _summary(results: Results, plot: str) -> Iterator[str]:
 def _section(results: Results, wanted: str, layout: str) -> Iterator[str]:
     rows = rows_of(results, wanted, layout)
     names = list(dict.fromkeys(each.name for row in rows for each in row.outcomes))
-    peers = [name for name in names if name != OURS]
+    others = [name for name in names if name != OURS]
     yield f"## {wanted}, {layout}"
     yield ""
     yield f"{MEANINGS[wanted][0].upper()}{MEANINGS[wanted][1:]}. GFLOP/s of each candidate;"
     yield "the best peer in bold, and the ratio in bold where we are slower."
     yield ""
-    head = ["layer", OURS, "of peak", "of copy", *peers, "ratio"]
-    yield from table(head, [_cells(results, row, peers) for row in rows])
+    head = ["layer", OURS, "of peak", "of copy", *others, "ratio"]
+    yield from table(head, [_cells(results, row, others) for row in rows])
 
 
-def _cells(results: Results, row: Row, peers: list[str]) -> list[str]:
+def _cells(results: Results, row: Row, others: list[str]) -> list[str]:
     outcomes = {each.name: each for each in row.outcomes}
     speeds = []
-    for name in peers:
+    for name in others:
         each = outcomes.get(name)
         text = "wrong" if each and each.wrong else number(row.speed(each), 1)
         speeds.append(f"**{text}**" if each and each is row.best_peer else text)

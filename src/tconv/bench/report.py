@@ -14,9 +14,9 @@ from tconv.bench.results import Results, Row, read_results
 from tconv.bench.summary import notes, number, percent, summarise
 from tconv.errors import TconvError
 
-ROW = "{:<13} {:<8} {:<6} {:>8} {:>8} {:>8}   {:<20} {:>8} {:>7}"
+ROW = "{:<13} {:<8} {:<6} {:>8} {:>8} {:>8} {:>8}   {:<20} {:>8} {:>7}"
 HEAD = ROW.format(
-    *("layer", "wanted", "layout", "GFLOP/s", "of peak", "of copy"),
+    *("layer", "wanted", "layout", "GFLOP/s", "direct", "of peak", "of copy"),
     *("best peer", "GFLOP/s", "ratio"),
 )
 SUMMARY = "{:<8} {:<6} {:>5} {:>9} {:>9} {:>7} {:>8}   {}"
@@ -43,6 +43,7 @@ def row_lines(results: Results, row: Row) -> Iterator[str]:
         row.wanted,
         row.layout,
         number(row.speed(ours), 1),
+        number(row.speed(row.direct), 1),
         percent(results.share(row)),
         percent(results.copy_share(row)),
         peer.name if peer else "-",

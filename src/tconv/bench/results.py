@@ -13,6 +13,7 @@ from tconv.errors import ProblemError
 from tconv.version import __version__
 
 OURS = "tconv"
+DIRECT = "tconv direct"  # the same without transforms, where they are chosen
 FORMAT = 1
 
 
@@ -47,9 +48,15 @@ class Row:
         return next(each for each in self.outcomes if each.name == OURS)
 
     @property
+    def direct(self) -> Outcome | None:
+        """The outcome of tconv without transforms, where that is something else."""
+        return next((each for each in self.outcomes if each.name == DIRECT), None)
+
+    @property
     def best_peer(self) -> Outcome | None:
         """The fastest peer whose result is right, if there is any."""
-        timed = [each for each in self.outcomes if each.name != OURS and each.fastest]
+        own = (OURS, DIRECT)
+        timed = [each for each in self.outcomes if each.name not in own and each.fastest]
         return min(timed, key=lambda each: each.fastest or 0.0, default=None)
 
     def speed(self, outcome: Outcome | None) -> float | None:

@@ -100,12 +100,15 @@ def emit_pack_region(  # noqa: PLR0913 - where from, where to, and by what
     block: Block,
     scratch: ir.Value,
     source: ir.Value,
+    widths: tuple[ir.Value, ir.Value] | None = None,
 ) -> None:
     """Pack all that the block reads: lines of points, channels side by side, zeros outside.
 
-    Where channels lie far apart, only a few of them are read at a time, line after line:
-    each is in a page of its own.
+    ``widths`` are how many channels there are and how far apart points lie, if not
+    the record's depth.  Where channels lie far apart, only a few of them are read at a time,
+    line after line: each is in a page of its own.
     """
+    channels, pitch = widths or (r.depth, r.depth)
     lines = emit_region_extents(b, r, block)
     first = b.add(b.mul(block.start, r.step_in), r.low_in)
     points = b.sub(b.sub(block.stop, block.start), number(1))
@@ -114,11 +117,11 @@ def emit_pack_region(  # noqa: PLR0913 - where from, where to, and by what
     left = b.sub(length, before)
     inside = larger(b, smaller(b, b.sub(b.sub(r.size_in, first), before), left), number(0))
     together = b.icmp_signed("==", r.source_c, number(1))
-    at_once = b.select(together, r.depth, number(FAR_CHANNELS))
-    turns = b.sdiv(b.add(r.depth, b.sub(at_once, number(1))), at_once)
+    at_once = b.select(together, channels, number(FAR_CHANNELS))
+    turns = b.sdiv(b.add(channels, b.sub(at_once, number(1))), at_once)
     with counted(b, turns) as turn, counted(b, lines) as line:
         channel = b.mul(turn.index, at_once)
-        depth = smaller(b, b.sub(r.depth, channel), at_once)
+        depth = smaller(b, b.sub(channels, channel), at_once)
         target, read, valid = emit_region_line(b, r, block, line.index)
         head = b.select(valid, before, length)
         body = b.select(valid, inside, number(0))
@@ -127,7 +130,7 @@ def emit_pack_region(  # noqa: PLR0913 - where from, where to, and by what
         origin = b.add(origin, b.mul(channel, r.source_c))
         offset = b.select(valid, origin, number(0))
         arguments = [place(b, scratch, b.add(target, channel)), place(b, source, offset)]
-        b.call(pack_row, [*arguments, head, body, tail, depth, r.depth, r.source_x, r.source_c])
+        b.call(pack_row, [*arguments, head, body, tail, depth, pitch, r.source_x, r.source_c])
 
 
 def emit_region_extents(b: ir.IRBuilder, r: Record, block: Block) -> ir.Value:

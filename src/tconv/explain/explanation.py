@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tconv.calls import Runnable
-from tconv.dialects.call import Shape, shape_text
+from tconv.dialects.call import Given, Shape, shape_text
 from tconv.dialects.operator import BIAS, ShapeLike
 from tconv.explain.formulas import Rules, evaluate, filled, rules
 from tconv.problem import Axis, Operand, Problem
@@ -162,11 +162,12 @@ def _lines(rule: Rules, letters: dict[str, int]) -> tuple[Line, ...]:
 
 def _head(told: Explanation) -> str:
     op = told.op
-    layouts = {operand: told.problem.layout(operand) for operand in Operand}
-    rows = [
-        (told.names[operand], told.problem.shape(operand), str(layouts[operand]))
-        for operand in (*op.given, op.wanted)
-    ]
+    rows = []
+    for operand in (*op.given, op.wanted):
+        shape, layout = told.problem.shape(operand), told.problem.layout(operand)
+        words = op._words(operand)  # noqa: SLF001 - the document's words are the dialect's own
+        given = Given(told.names[operand], shape, layout, words)
+        rows.append((given.name, shape, given.axes_text()))
     width = max(len(name) for name, _, _ in rows)
     shape_width = max(len(shape_text(shape)) for _, shape, _ in rows)
     verb = VERBS[op.wanted].format(
@@ -175,9 +176,9 @@ def _head(told: Explanation) -> str:
         coarse=told.names[Operand.COARSE],
     )
     lines = [f"{op!r}", f"  {verb}"]
-    for name, shape, layout in rows:
+    for name, shape, words_text in rows:
         wanted = "   (the result)" if name == op.result else ""
-        lines.append(f"  {name:<{width}}  {shape_text(shape):<{shape_width}}  {layout}{wanted}")
+        lines.append(f"  {name:<{width}}  {shape_text(shape):<{shape_width}}  {words_text}{wanted}")
     return "\n".join(lines)
 
 
@@ -192,9 +193,8 @@ def _relation(told: Explanation) -> str:
 
 def _axis(told: Explanation, number: int) -> str:
     letters, lines = told.letters[number], told.lines[number]
-    shown = ", ".join(
-        f"{letter} {letters[letter]}" for letter in LETTERS if letter != _wanted(told)
-    )
+    found = {line.letter for line in lines}
+    shown = ", ".join(f"{letter} {letters[letter]}" for letter in LETTERS if letter not in found)
     rows = [
         (line.letter, line.expression or "given", line.filled or str(line.value)) for line in lines
     ]
@@ -221,10 +221,6 @@ def odd_one(begin: int | None, end: int | None, lines: Sequence[Line]) -> str:
     if begin == end:
         return ODD["even"]
     return ODD["end" if (begin or 0) < (end or 0) else "begin"]
-
-
-def _wanted(told: Explanation) -> str:
-    return {Operand.COARSE: "X", Operand.FINE: "Y"}.get(told.op.wanted, "")
 
 
 def _readings(op: Runnable, shapes: Sequence[ShapeLike]) -> tuple[str, ...]:

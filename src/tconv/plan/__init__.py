@@ -1,14 +1,16 @@
 """HOW it will be done: pure data that prints itself."""
 
-from tconv.plan.choose import choose_plan
+from tconv.plan.choose import ALGORITHMS, choose_plan
 from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
 from tconv.plan.machine import Machine
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import Planes
 from tconv.plan.taps import TapProducts, tap_products
+from tconv.plan.winograd import Winograd
 
 __all__ = [
+    "ALGORITHMS",
     "Correlate",
     "Gather",
     "Machine",
@@ -16,6 +18,7 @@ __all__ = [
     "Planes",
     "Step",
     "TapProducts",
+    "Winograd",
     "choose_plan",
     "tap_products",
 ]

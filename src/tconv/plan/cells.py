@@ -2,8 +2,8 @@
 
 A *cell* are the fine points that share a point ``q`` of the gather: one for each combination of
 phases.  All of them read the same neighbours, so one product gives a whole cell: its columns are
-phases times channels, which fill vectors where channels alone would not.  A phase that has no
-tap for a neighbour has zeros there.
+phases times channels, which fill vectors where channels alone would not.  It is for windows that
+have a tap for every phase and neighbour: zeros in place of others would spread infinities.
 """
 
 import math

@@ -1,7 +1,9 @@
 """Which algorithm: the first of an ordered list that takes the problem."""
 
 import math
+from dataclasses import replace
 
+from tconv.errors import UnsupportedError
 from tconv.plan.cells import MOST_COLUMNS as MOST_CELL
 from tconv.plan.cells import Cells, cell_columns, neighbours_of, plan_cells
 from tconv.plan.correlate import Correlate, plan_correlate
@@ -11,15 +13,58 @@ from tconv.plan.phases import len_of_phases
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import MOST_COLUMNS, MOST_RESIDUES, Planes, plan_planes
 from tconv.plan.taps import tap_products
+from tconv.plan.winograd import Winograd, error_bounds, plan_winograd
+from tconv.plan.winograd_choice import Worth, weigh
 from tconv.problem import Operand, Problem, accumulator
 
 PLANES_PACE = 0.35  # of the peak, about
 CLEARLY = 1.1  # better by so much that what else it costs does not matter
 MOST_PHASES = 1 << 12  # of all axes together
+MANY_PHASES = "the stride makes more phases than there are points"
 
 
-def choose_plan(problem: Problem, machine: Machine | None, no_machine: str) -> Plan:
-    """Return the plan for a problem; without a machine, why not is ``no_machine``."""
+ALGORITHMS = ("direct", "winograd")  # that a user can ask for
+
+
+def choose_plan(
+    problem: Problem,
+    machine: Machine | None,
+    no_machine: str,
+    algorithm: str | None = None,
+    *,
+    bound: bool = False,
+) -> Plan:
+    """Return the plan for a problem; without a machine, why not is ``no_machine``.
+
+    ``algorithm`` is what a user asks for, ``bound`` whether weights are packed once.
+    """
+    direct = algorithm == "direct" or problem.wanted is Operand.WEIGHTS
+    if algorithm != "winograd" and (direct or machine is None or not _few_phases(problem)):
+        return _choose_direct(problem, machine, no_machine)
+    worth: Worth | str = no_machine
+    if not _few_phases(problem):
+        worth = MANY_PHASES
+    elif machine is not None:
+        worth = weigh(problem, machine)
+    why = worth if isinstance(worth, str) else worth.refusal(bound=bound)
+    if machine is None or isinstance(worth, str) or (why is not None and algorithm is None):
+        if algorithm is not None:
+            raise UnsupportedError(
+                "tconv plan",
+                f"algorithm is 'winograd', but {why}.",
+                got={"problem": problem},
+                rule="an algorithm that is asked for is used or refused, never replaced",
+                fix="leave algorithm out",
+            )
+        plan = _choose_direct(problem, machine, no_machine)
+        return replace(plan, refused=(("winograd", str(why)), *plan.refused))
+    slower = "takes longer, by estimate" if why is None else f"not asked for; winograd {why}"
+    unbound = worth.refusal(bound=False)
+    notes = (("direct", slower), *((("unbound", unbound),) if unbound and not why else ()))
+    return _winograd(problem, plan_winograd(problem, machine, worth.outputs), notes)
+
+
+def _choose_direct(problem: Problem, machine: Machine | None, no_machine: str) -> Plan:
     kernel = {Operand.COARSE: "gather", Operand.FINE: "phases", Operand.WEIGHTS: "correlate"}
     name = kernel[problem.wanted]
     why = None
@@ -34,9 +79,8 @@ def choose_plan(problem: Problem, machine: Machine | None, no_machine: str) -> P
     slower = (("tap products", "moves every tap's product through memory"),)
     if problem.wanted is Operand.WEIGHTS:
         return _correlate(problem, plan_correlate(problem, machine, tile_rows(machine)), slower)
-    if problem.wanted is Operand.FINE and not _few_phases(problem):
-        why = "the stride makes more phases than there are points"
-        return _portable(problem, ((name, why),))
+    if not _few_phases(problem):
+        return _portable(problem, ((name, MANY_PHASES),))
     written = problem.fine_channels if problem.wanted is Operand.FINE else problem.coarse_channels
     few = (name, f"{written} channels a group would leave vectors half empty")
     if problem.wanted is Operand.FINE and _cells_pay(problem, machine):
@@ -52,15 +96,15 @@ def _cells_pay(problem: Problem, machine: Machine) -> bool:
 
     Planes, where few channels go otherwise, read all data again for every few sums.
     """
-    columns = cell_columns(problem)
+    columns, channels = cell_columns(problem), problem.fine_channels
     if columns > MOST_CELL or problem.coarse_channels < MOST_COLUMNS:
         return False
-    channels = problem.fine_channels
     taps = math.prod(axis.taps for axis in problem.axes)
+    if taps * channels != neighbours_of(problem) * columns:
+        return False  # an infinity must not meet the zeros that stand for taps that are not there
     lanes = machine.lanes(problem.dtype)
-    useful = taps * channels / (neighbours_of(problem) * padded(columns, lanes))
     alone = channels / padded(channels, lanes) if channels > MOST_COLUMNS else PLANES_PACE
-    return useful > CLEARLY * alone
+    return columns / padded(columns, lanes) > CLEARLY * alone
 
 
 def padded(channels: int, lanes: int) -> float:
@@ -74,7 +118,8 @@ def padded(channels: int, lanes: int) -> float:
 
 def _few_phases(problem: Problem) -> bool:
     """Tell whether phases are worth listing: a huge stride on a small picture is not."""
-    return math.prod(len_of_phases(axis) for axis in problem.axes) <= MOST_PHASES
+    phases = math.prod(len_of_phases(axis) for axis in problem.axes)
+    return problem.wanted is not Operand.FINE or phases <= MOST_PHASES
 
 
 def tile_rows(machine: Machine) -> int:
@@ -103,6 +148,26 @@ def _gather(problem: Problem, recipe: Gather, refused: tuple[tuple[str, str], ..
             Step("pack block", f"{block} points, {recipe.items} work items", 0),
             Step(name, f"tiles of points by {recipe.vectors}x{recipe.lanes}", problem.flops()),
             Step("store", f"{_epilogue(problem)}layout {_layout(problem)}", 0),
+        ),
+        recipe,
+    )  # fmt: skip
+
+
+def _winograd(problem: Problem, recipe: Winograd, refused: tuple[tuple[str, str], ...]) -> Plan:
+    forms = " x ".join(map(str, recipe.forms))
+    saved = problem.flops() / 2 / recipe.multiplications
+    bound, direct = error_bounds(problem, recipe)
+    block = "x".join(map(str, recipe.block))
+    points = math.prod(form.points for form in recipe.forms)
+    return Plan(
+        problem, "winograd", f"{forms} needs {saved:.2f} times fewer multiplications", refused,
+        (
+            Step("transform weights", f"{4e-6 * problem.groups * recipe.group_weights:.3f} MB", 0),
+            Step("transform data", f"{block} points, {recipe.items} work items", 0),
+            Step("multiply", f"at {points} points of the transform", 2 * recipe.multiplications),
+            Step("transform back", f"error <= {bound:.1e} * max|data| * sum|weights|, "
+                 f"direct {direct:.1e}", 0),
+            Step("store", f"{'add bias, ' if problem.bias else ''}layout {_layout(problem)}", 0),
         ),
         recipe,
     )  # fmt: skip

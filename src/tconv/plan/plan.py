@@ -7,6 +7,7 @@ from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
 from tconv.plan.planes import Planes
 from tconv.plan.taps import TapProducts
+from tconv.plan.winograd import Winograd
 from tconv.problem import Problem
 
 
@@ -28,7 +29,7 @@ class Plan:
     reason: str
     refused: tuple[tuple[str, str], ...]  # (algorithm, why not)
     steps: tuple[Step, ...]
-    recipe: TapProducts | Gather | Cells | Planes | Correlate
+    recipe: TapProducts | Gather | Cells | Planes | Correlate | Winograd
 
     def __str__(self) -> str:
         """Print the table that users see."""

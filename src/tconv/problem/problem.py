@@ -89,6 +89,12 @@ class Problem:
             return tuple(axis.fine_size for axis in self.axes)
         return tuple(axis.taps for axis in self.axes)
 
+    def image_axis(self, operand: Operand) -> int:
+        """Return which axis of an operand counts images."""
+        words = self.layout(operand).words
+        before = words[: words.index("n")]
+        return sum(len(self.axes) if word == "x" else 1 for word in before)
+
     def shape(self, operand: Operand) -> tuple[int, ...]:
         """Return the shape of an operand in memory."""
         return self.layout(operand).shape(self.sizes, self.spatial(operand))

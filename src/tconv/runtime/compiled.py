@@ -15,6 +15,7 @@ from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
 from tconv.plan.planes import Planes
 from tconv.plan.weights import plan_cell_packing, plan_packing
+from tconv.plan.winograd import Winograd
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 from tconv.runtime.correlate import CorrelateRunner
 from tconv.runtime.kernels import (
@@ -45,13 +46,15 @@ class PackedWeights:
         self.finite = finite  # with infinities, zeros around the picture must not be multiplied
 
 
-class _Runner:
+class Runner:
     """What FINE and COARSE by any compiled algorithm have in common."""
 
     fields: Mapping[str, int]
     across: bool  # whether a row of sums is one channel's points
 
-    def __init__(self, problem: Problem, recipe: Gather | Cells | Planes, kernel: int) -> None:
+    def __init__(
+        self, problem: Problem, recipe: Gather | Cells | Planes | Winograd, kernel: int
+    ) -> None:
         self.problem, self.kernel = problem, kernel
         self.dtype, self.sums = numpy_dtype(problem.dtype), accumulator(problem.dtype)
         fine = problem.wanted is Operand.FINE
@@ -69,12 +72,15 @@ class _Runner:
             self.record[self.fields["slope"]] = bits[0]
             self.record[self.fields["zeros"]] = address(self.no_bias)
 
-    def run(self, data: Array, packed: PackedWeights, bias: Array | None, out: Array) -> None:
-        """Compute into ``out``."""
+    def run(
+        self, data: Array, packed: PackedWeights, bias: Array | None, out: Array
+    ) -> list[int] | None:
+        """Compute into ``out``; return the images that cannot be answered for."""
         data = addressable(data)
         added = self.no_bias if bias is None else self.padded(bias)
         launch = self.launch(data.strides, out.strides)
         launch(address(data), address(out), packed.address, address(added))
+        return None
 
     def launch(self, source: tuple[int, ...], target: tuple[int, ...]) -> "Launch":
         """Return the kernel made ready for arrays of these strides."""
@@ -110,7 +116,7 @@ class _Runner:
         return record
 
 
-class PlanesRunner(_Runner):
+class PlanesRunner(Runner):
     """FINE or COARSE with few channels a group."""
 
     fields, across = planes_plan.FIELDS, True
@@ -130,20 +136,21 @@ class PlanesRunner(_Runner):
         return PackedWeights(panels, address(panels), weights, finite=finite)
 
 
-class _PanelRunner(_Runner):
-    """What gathers and cells have in common: panels, packed by a kernel."""
+class PanelRunner(Runner):
+    """What gathers, cells and transforms have in common: panels, packed by a kernel."""
 
-    def __init__(self, problem: Problem, recipe: Gather | Cells, kernel: int) -> None:
+    def __init__(self, problem: Problem, recipe: Gather | Cells | Winograd, kernel: int) -> None:
         self.recipe = recipe
         self.columns = recipe.lanes * recipe.vectors
         super().__init__(problem, recipe, kernel)
         self.packings: dict[tuple[int, ...], Launch] = {}
         self.packed_size = problem.groups * recipe.group_weights
+        self.packed_type = self.dtype
 
     def pack(self, weights: Array) -> PackedWeights:
         """Return the weights as panels, zeros past the last column."""
         weights = addressable(weights)
-        panels = np.empty(self.packed_size, self.dtype)
+        panels = np.empty(self.packed_size, self.packed_type)
         launch = self.packings.get(weights.strides)
         if launch is None:
             steps = tuple(stride // self.dtype.itemsize for stride in weights.strides)
@@ -162,7 +169,7 @@ class _PanelRunner(_Runner):
         raise NotImplementedError
 
 
-class GatherRunner(_PanelRunner):
+class GatherRunner(PanelRunner):
     """FINE or COARSE by a compiled gather."""
 
     fields, across = gather_plan.FIELDS, False
@@ -185,7 +192,7 @@ class GatherRunner(_PanelRunner):
         return padded
 
 
-class CellsRunner(_PanelRunner):
+class CellsRunner(PanelRunner):
     """FINE with phases as columns."""
 
     fields, across = cells_plan.FIELDS, False

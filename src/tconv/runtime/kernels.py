@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
+from typing import TypeVar
 
 from llvmlite import ir
 
@@ -14,9 +15,14 @@ from tconv.codegen.correlate import emit_correlate
 from tconv.codegen.gather import emit_gather
 from tconv.codegen.planes import emit_planes
 from tconv.codegen.weights import emit_pack_cells, emit_pack_weights
+from tconv.codegen.winograd import TransformShape, emit_winograd
+from tconv.codegen.winograd_weights import emit_transform_weights
 from tconv.jit import KernelSource, Machine, host_machine, load_kernel, source_version
 from tconv.plan.choose import tile_rows
+from tconv.plan.transforms import Form
 from tconv.settings import settings
+
+Shape = TypeVar("Shape", KernelShape, TransformShape)
 
 
 @cache
@@ -82,6 +88,20 @@ def activation_kernel(dtype: str, name: str, *, across: bool) -> int:
     return _compiled(title, shape, partial(emit_activation, name=name, across=across))
 
 
+@cache
+def winograd_kernel(dtype: str, forms: tuple[Form, ...]) -> int:
+    """Return the address of ``winograd(record, scratch, item)`` for forms of the axes."""
+    shape = TransformShape(kernel_shape(dtype, machine()), forms)
+    return _loaded("winograd", shape, emit_winograd, f"winograd_{dtype}")
+
+
+@cache
+def transform_weights_kernel(dtype: str, forms: tuple[Form, ...]) -> int:
+    """Return the address of ``transform_weights(record, scratch, item)``, likewise."""
+    shape = TransformShape(kernel_shape(dtype, machine()), forms)
+    return _loaded("transform_weights", shape, emit_transform_weights, f"transform_weights_{dtype}")
+
+
 def _address(name: str, dtype: str, emit: Callable[[ir.Module, KernelShape], object]) -> int:
     return _compiled(name, kernel_shape(dtype, machine()), emit)
 
@@ -93,7 +113,7 @@ def _compiled(
 
 
 def _loaded(
-    name: str, shape: KernelShape, emit: Callable[[ir.Module, KernelShape], object], symbol: str
+    name: str, shape: Shape, emit: Callable[[ir.Module, Shape], object], symbol: str
 ) -> int:
     def text() -> str:
         module = ir.Module(name)

@@ -54,6 +54,7 @@ OURS = {
     "bound": Peer("tconv", "ours", "bound", _races(EVERY, *LAYOUTS)),
     "eager": Peer("tconv", "ours", "eager", _races(EVERY, *LAYOUTS)),
 }
+DIRECT = Peer("tconv direct", "ours", "direct", _races(DATA, *LAYOUTS))
 PEERS = (
     Peer("torch", "torch", "contiguous", _races(DATA, "NCX") | _GRADIENT),
     Peer("torch channels_last", "torch", "channels_last", _races(DATA, "NXC") | _GRADIENT),

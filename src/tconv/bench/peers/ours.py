@@ -7,12 +7,24 @@ from typing import Any
 import numpy as np
 
 import tconv
-from tconv.bench.peers.peer import Array, Ready, Task, from_layout
+from tconv.bench.peers.peer import Array, Ready, Refused, Task, from_layout
 from tconv.problem import Operand
 
 
 def bound(task: Task) -> Ready:
     """Bind the weights once and give the result's memory; a weight gradient has none to bind."""
+    return _bound(task, None)
+
+
+def direct(task: Task) -> Ready:
+    """Do the same without transforms, where they would be chosen."""
+    ready = _bound(task, None)
+    if ready.code != "winograd":
+        raise Refused("is what runs anyway")
+    return _bound(task, "direct")
+
+
+def _bound(task: Task, algorithm: str | None) -> Ready:
     tconv.set_num_threads(task.threads)
     layer, out = task.layer, task.empty(task.wanted)
     attributes: dict[str, Any] = {
@@ -25,6 +37,7 @@ def bound(task: Task) -> Ready:
         "data_format": task.layout,
         "weights_format": "IOX",
     }
+    code = ""
     if task.wanted is Operand.WEIGHTS:
         shape = layer.shape(Operand.WEIGHTS)
         op = tconv.onednn.ConvTransposeBackwardWeights(**attributes, weights_shape=shape)
@@ -34,8 +47,12 @@ def bound(task: Task) -> Ready:
         forward = task.wanted is Operand.FINE
         kind = tconv.onednn.ConvTranspose if forward else tconv.onednn.ConvTransposeBackwardData
         data = task.array(Operand.COARSE if forward else Operand.FINE)
-        run = partial(kind(**attributes).bind(task.array(Operand.WEIGHTS)), data, out=out)
-    return Ready(run, lambda: from_layout(out, task.wanted, task.layout))
+        weights = task.array(Operand.WEIGHTS)
+        chosen = kind(**attributes)
+        shapes = data.shape, weights.shape
+        code = chosen.plan(*shapes, dtype=task.dtype, algorithm=algorithm).algorithm
+        run = partial(chosen.bind(weights, algorithm=algorithm), data, out=out)
+    return Ready(run, lambda: from_layout(out, task.wanted, task.layout), code)
 
 
 def eager(task: Task) -> Ready:

@@ -1,0 +1,404 @@
+"""Winograd's algorithm: blocks of tiles transformed, multiplied point by point, transformed back.
+
+What a number means is said in :mod:`tconv.plan.winograd`, which fills the record in.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from llvmlite import ir
+
+from tconv.codegen.activation import activated
+from tconv.codegen.block import Block, KernelShape, Record, emit_block, emit_pack_region
+from tconv.codegen.build import (
+    FLOATS,
+    I64,
+    STORED,
+    counted,
+    fma,
+    function,
+    larger,
+    load,
+    number,
+    place,
+    smaller,
+    store,
+    zeros,
+)
+from tconv.codegen.gather import settle_phase, target_line
+from tconv.codegen.linear import emit_map_axes
+from tconv.codegen.rows import emit_pack_row, emit_store_row
+from tconv.codegen.tile import Tile, emit_tile
+from tconv.plan.transforms import Form, transforms
+from tconv.plan.winograd import ARRAYS, FIELDS, ZEROS
+
+
+@dataclass(frozen=True, slots=True)
+class TransformShape:
+    """What is baked: the type, the register tile, and the forms of the spatial axes."""
+
+    shape: KernelShape
+    forms: tuple[Form, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The functions that the kernel calls, by what they do."""
+
+    tiles: list[ir.Function]  # by rows
+    pack_row: ir.Function
+    store_row: ir.Function
+    transform_data: ir.Function
+    transform_result: ir.Function
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a work item finds and puts things."""
+
+    scratch: ir.Value
+    data: ir.Value
+    products: ir.Value
+    sums: ir.Value
+    rows: ir.Value  # tables, by tile: where its data begins,
+    places: ir.Value  # and its products;
+    reads: ir.Value  # what it reads of the packed region,
+    writes: ir.Value  # where its sums go,
+    images: ir.Value  # and of which image it is
+    zeros: ir.Value  # where every sum starts
+    source: ir.Value
+    target: ir.Value
+    weights: ir.Value
+    bias: ir.Value
+
+
+def emit_winograd(module: ir.Module, baked: TransformShape) -> ir.Function:
+    """Emit ``winograd(record, scratch, item)``, public."""
+    shape, forms = baked.shape, baked.forms
+    pointer = FLOATS[shape.dtype].as_pointer()
+    # What is transformed is kept in the type of sums.
+    dtype = {FLOATS[name]: name for name in ("float32", "float64")}[FLOATS[shape.dtype]]
+    parts = _Parts(
+        [emit_tile(module, Tile(rows, shape.vectors, shape.lanes, dtype)) for rows in shape.rows],
+        emit_pack_row(module, shape.dtype, shape.lanes),
+        emit_store_row(module, shape.dtype, shape.lanes),
+        emit_transform_data(module, shape, forms),
+        emit_transform_result(module, shape, forms),
+    )
+    made, b = function(
+        module, f"winograd_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
+    )
+    record, scratch, item = made.args
+    r = Record(b, record, FIELDS, ARRAYS)
+    chunk, rest = b.srem(item, r.chunks), b.sdiv(item, r.chunks)
+    block, group = emit_block(b, r, rest, begins=True)
+    where = _find(b, r, shape, scratch, group)
+    tiles = _fill_tables(b, r, block, where, shape.columns)
+    _emit_data(b, r, shape, parts, block, where, tiles)
+    points = math.prod(form.points for form in forms)
+    first = b.mul(chunk, r.panels_a_chunk)
+    last = smaller(b, b.add(first, r.panels_a_chunk), r.panels)
+    passes = b.sdiv(b.add(b.sub(last, first), b.sub(r.panels_a_pass, number(1))), r.panels_a_pass)
+    with counted(b, r.outer_phases) as phase:
+        lines = settle_phase(b, r, block, phase.index)
+        needed = b.select(b.icmp_signed(">", lines, number(0)), passes, number(0))
+        with counted(b, needed) as turn:
+            start = b.add(first, b.mul(turn.index, r.panels_a_pass))
+            count = smaller(b, b.sub(last, start), r.panels_a_pass)
+            _multiply(b, r, shape, parts.tiles, where, points,
+                      (phase.index, start, count, tiles))  # fmt: skip
+            with counted(b, count) as panel:
+                _transform_back(b, r, parts.transform_result, where, panel.index, tiles)
+                _store_panel(b, r, parts.store_row, block, where, lines,
+                             (phase.index, b.add(start, panel.index), shape.columns))  # fmt: skip
+    b.ret_void()
+    return made
+
+
+def _find(
+    b: ir.IRBuilder, r: Record, shape: KernelShape, scratch: ir.Value, group: ir.Value
+) -> _Place:
+    pointer = FLOATS[shape.dtype].as_pointer()
+    floats = {
+        name: place(b, scratch, getattr(r, f"scratch_{name}"))
+        for name in ("data", "products", "sums")
+    }
+    tables = {
+        name: b.bitcast(place(b, scratch, getattr(r, f"scratch_{name}")), I64.as_pointer())
+        for name in ("rows", "places", "reads", "writes", "images", "zeros")
+    }
+    stored = STORED[shape.dtype].as_pointer()
+    padded = b.mul(r.panels, number(shape.columns))
+    return _Place(
+        scratch=scratch,
+        **floats,
+        **tables,
+        source=place(b, r.pointer_to("source", stored), b.mul(group, r.source_g)),
+        target=place(b, r.pointer_to("target", stored), b.mul(group, r.target_g)),
+        weights=place(b, r.pointer_to("weights", pointer), b.mul(group, r.group_weights)),
+        bias=place(b, r.pointer_to("bias", pointer), b.mul(group, padded)),
+    )
+
+
+def _fill_tables(b: ir.IRBuilder, r: Record, block: Block, where: _Place, columns: int) -> ir.Value:
+    """Note for every tile of the block what it reads and writes; return how many there are."""
+    store(b, block.start, block.starts, r.outer)
+    store(b, block.stop, block.stops, r.outer)
+    axes = b.add(r.outer, number(1))
+    with counted(b, axes, [number(1)]) as axis:
+        points = b.sub(load(b, block.stops, axis.index), load(b, block.starts, axis.index))
+        count = b.sdiv(points, r.at("tile_points", axis.index))
+        store(b, count, block.extents, axis.index)
+        axis.carried = [b.mul(axis.carried[0], count)]
+    tiles = axis.carried[0]
+    with counted(b, tiles) as tile:
+        with counted(b, axes, [tile.index, number(0), number(0), number(0)]) as axis:
+            d = b.sub(r.outer, axis.index)
+            rest, read, write, _ = axis.carried
+            count = load(b, block.extents, d)
+            here, apart = b.srem(rest, count), r.at("aparts", d)
+            # Tiles of points that lie apart stand between each other.
+            behind = b.mul(
+                b.mul(b.sdiv(here, apart), apart), b.sub(r.at("tile_points", d), number(1))
+            )
+            point = b.add(here, behind)
+            axis.carried = [
+                b.sdiv(rest, count),
+                b.add(read, b.mul(point, r.at("read_steps", d))),
+                b.add(write, b.mul(point, r.at("write_steps", d))),
+                point,
+            ]
+        _, read, write, image = axis.carried
+        store(b, read, where.reads, tile.index)
+        store(b, write, where.writes, tile.index)
+        store(b, b.add(image, load(b, block.starts)), where.images, tile.index)
+        store(b, b.mul(tile.index, r.row_pitch), where.rows, tile.index)
+        store(b, b.mul(tile.index, number(columns)), where.places, tile.index)
+    with counted(b, number(ZEROS)) as entry:
+        store(b, number(0), where.zeros, entry.index)
+    # The last tile's rows past the last one read the first one, and sum to nowhere.
+    with counted(b, r.spare) as more:
+        index = b.add(tiles, more.index)
+        store(b, number(0), where.rows, index)
+        store(b, r.nowhere, where.places, index)
+    return tiles
+
+
+def _emit_data(  # noqa: PLR0913 - what of which block
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    parts: _Parts,
+    block: Block,
+    where: _Place,
+    tiles: ir.Value,
+) -> None:
+    """Pack and transform what the block reads, slab of channels by slab."""
+    slabs = b.sdiv(b.add(r.depth, b.sub(r.slab, number(1))), r.slab)
+    with counted(b, slabs) as slab:
+        first = b.mul(slab.index, r.slab)
+        channels = smaller(b, b.sub(r.depth, first), r.slab)
+        source = place(b, where.source, b.mul(first, r.source_c))
+        emit_pack_region(b, r, parts.pack_row, block, where.scratch, source, (channels, r.slab))
+        vectors = b.sdiv(b.add(channels, number(shape.lanes - 1)), number(shape.lanes))
+        with counted(b, tiles) as tile:
+            region = place(b, where.scratch, load(b, where.reads, tile.index))
+            row = place(b, where.data, b.add(load(b, where.rows, tile.index), first))
+            with counted(b, r.parts) as part:
+                read = place(b, region, r.at("part_reads", part.index))
+                target = place(b, row, b.mul(part.index, r.part_pitch))
+                b.call(parts.transform_data, [target, read, r.tile_reads, r.point_pitch, vectors])
+
+
+def emit_transform_data(
+    module: ir.Module, shape: KernelShape, forms: Sequence[Form]
+) -> ir.Function:
+    """Emit ``transform_data(target, source, steps, pitch, vectors)``.
+
+    For each of some vectors, transforms the box of a tile: neighbours on an axis lie
+    ``steps[axis]`` apart in ``source``, points of the transform ``pitch`` in ``target``.
+    """
+    scalar = FLOATS[shape.dtype]
+    pointer, vector = scalar.as_pointer(), ir.VectorType(scalar, shape.lanes)
+    made, b = function(module, "transform_data", [pointer, pointer, I64.as_pointer(), I64, I64])
+    target, source, steps, pitch, vectors = made.args
+    target.add_attribute("noalias")
+    source.add_attribute("noalias")
+    box = list(product(*(range(form.points) for form in forms)))
+    reads = _box_places(b, source, steps, box)
+    writes = [place(b, target, b.mul(number(index), pitch)) for index in range(len(box))]
+    with counted(b, b.mul(vectors, number(shape.lanes)), step=shape.lanes) as c:
+        values = {spot: load(b, read, c.index, vector) for spot, read in reads.items()}
+        mapped = emit_map_axes(b, [transforms(form).data for form in forms], values)
+        for spot, write in zip(box, writes, strict=True):
+            store(b, mapped[spot], write, c.index)
+    b.ret_void()
+    return made
+
+
+def emit_transform_result(
+    module: ir.Module, shape: KernelShape, forms: Sequence[Form]
+) -> ir.Function:
+    """Emit ``transform_result(target, source, steps, pitch, flag)``.
+
+    Transforms the products of a tile, points ``pitch`` apart, to its outputs, neighbours on an
+    axis ``steps[axis]`` apart.  The flag is raised if any output is not finite.
+    """
+    scalar = FLOATS[shape.dtype]
+    pointer, vector = scalar.as_pointer(), ir.VectorType(scalar, shape.lanes)
+    made, b = function(
+        module, "transform_result", [pointer, pointer, I64.as_pointer(), I64, I64.as_pointer()]
+    )
+    target, source, steps, pitch, flag = made.args
+    target.add_attribute("noalias")
+    source.add_attribute("noalias")
+    box = list(product(*(range(form.points) for form in forms)))
+    reads = [place(b, source, b.mul(number(index), pitch)) for index in range(len(box))]
+    spots = list(product(*(range(form.outputs) for form in forms)))
+    writes = _box_places(b, target, steps, spots)
+    zero = zeros(vector)
+    with counted(b, number(shape.columns), [zero], step=shape.lanes) as c:
+        values = {
+            spot: load(b, read, c.index, vector) for spot, read in zip(box, reads, strict=True)
+        }
+        mapped = emit_map_axes(b, [transforms(form).result for form in forms], values)
+        for spot, write in writes.items():
+            store(b, mapped[spot], write, c.index)
+            # Zero times a finite number is zero, times any other NaN.
+            c.carried = [fma(b, mapped[spot], zero, c.carried[0])]
+    total = c.carried[0]
+    doubtful = b.bitcast(b.fcmp_unordered("uno", total, total), ir.IntType(shape.lanes))
+    with b.if_then(b.icmp_signed("!=", doubtful, ir.Constant(doubtful.type, 0)), likely=False):
+        store(b, number(1), flag)
+    b.ret_void()
+    return made
+
+
+def _box_places(
+    b: ir.IRBuilder, origin: ir.Value, steps: ir.Value, box: Sequence[tuple[int, ...]]
+) -> dict[tuple[int, ...], ir.Value]:
+    """Return the address of every spot of a box whose axes have steps."""
+    made = {}
+    for spot in box:
+        where = origin
+        for axis, index in enumerate(spot):
+            if index:
+                where = place(b, where, b.mul(number(index), load(b, steps, axis)))
+        made[spot] = where
+    return made
+
+
+def _multiply(  # noqa: PLR0913 - which panels of what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    tiles: Sequence[ir.Function],
+    where: _Place,
+    points: int,
+    numbers: tuple[ir.Value, ir.Value, ir.Value, ir.Value],
+) -> None:
+    """Multiply at every point of the transform, for some panels of a phase."""
+    phase, start, panels, count = numbers
+    begin = b.mul(b.add(b.mul(phase, r.panels), start), r.panel_weights)
+    weights = place(b, where.weights, begin)
+    with counted(b, number(points)) as point:
+        data = place(b, where.data, b.mul(point.index, r.point_pitch))
+        matrices = place(b, weights, b.mul(point.index, r.point_weights))
+        products = place(b, where.products, b.mul(point.index, r.product_pitch))
+        with counted(b, r.phases) as x, counted(b, panels) as panel:
+            both = b.add(b.mul(phase, r.phases), x.index)
+            entry = b.add(b.mul(both, number(points)), point.index)
+            index = b.add(b.mul(x.index, r.panels_a_pass), panel.index)
+            matrix = b.add(b.mul(panel.index, r.panel_weights), b.mul(x.index, r.product_weights))
+            arguments = [
+                place(b, products, b.mul(index, r.panel_pitch)),
+                data,
+                place(b, matrices, matrix),
+                place(b, r.segments, r.at("segment_start", entry)),
+                r.at("segment_count", entry),
+                r.depth,
+            ]
+            _run_tiles(b, tiles, shape.rows, count, where, arguments)
+
+
+def _run_tiles(  # noqa: PLR0913 - what a tile takes
+    b: ir.IRBuilder,
+    tiles: Sequence[ir.Function],
+    sizes: Sequence[int],
+    count: ir.Value,
+    where: _Place,
+    arguments: Sequence[ir.Value],
+) -> None:
+    """Run the large register tile as often as it fits, then the one that the rest fits into."""
+    products, data, weights, *segments = arguments
+    start = b.bitcast(where.zeros, data.type)
+    large, small = (number(size) for size in sizes)
+    whole = b.sdiv(count, large)
+    rest = b.sub(count, b.mul(whole, large))
+    whole = b.add(whole, b.zext(b.icmp_signed(">", rest, small), I64))
+    with counted(b, whole) as run:
+        here = b.mul(run.index, large)
+        tables = [place(b, where.places, here), where.zeros, place(b, where.rows, here)]
+        b.call(tiles[0], [products, start, data, weights, *tables, *segments])
+    done = b.mul(whole, large)
+    with b.if_then(b.icmp_signed("<", done, count)):
+        tables = [place(b, where.places, done), where.zeros, place(b, where.rows, done)]
+        b.call(tiles[1], [products, start, data, weights, *tables, *segments])
+
+
+def _transform_back(  # noqa: PLR0913 - what of which panel
+    b: ir.IRBuilder,
+    r: Record,
+    transform_result: ir.Function,
+    where: _Place,
+    panel: ir.Value,
+    tiles: ir.Value,
+) -> None:
+    """Turn a panel's products into sums, phases of the last axis side by side."""
+    flags = r.pointer_to("flags", I64.as_pointer())
+    with counted(b, r.phases) as x, counted(b, tiles) as tile:
+        index = b.add(b.mul(x.index, r.panels_a_pass), panel)
+        begin = b.add(b.mul(index, r.panel_pitch), load(b, where.places, tile.index))
+        shift = b.mul(x.index, b.sdiv(r.at("write_steps", r.outer), r.step_out))
+        target = place(b, where.sums, b.add(load(b, where.writes, tile.index), shift))
+        flag = place(b, flags, load(b, where.images, tile.index))
+        read = place(b, where.products, begin)
+        b.call(transform_result, [target, read, r.tile_writes, r.product_pitch, flag])
+
+
+def _store_panel(  # noqa: PLR0913 - which panel of what
+    b: ir.IRBuilder,
+    r: Record,
+    store_row: ir.Function,
+    block: Block,
+    where: _Place,
+    lines: ir.Value,
+    numbers: tuple[ir.Value, ir.Value, int],
+) -> None:
+    """Store the panel's lines, all phases of the last axis side by side."""
+    phase, panel, columns = numbers
+    channel = b.mul(panel, number(columns))
+    used = smaller(b, b.sub(r.columns, channel), number(columns))
+    added = place(b, where.bias, channel)
+    origin = b.add(b.mul(block.start, r.step_out), r.shift_out)
+    begin = larger(b, b.neg(origin), number(0))
+    whole = b.mul(b.sub(block.stop, block.start), r.step_out)
+    length = b.sub(smaller(b, whole, b.sub(r.size_out, origin)), begin)
+    start = b.add(b.mul(b.add(origin, begin), r.target_x), b.mul(channel, r.target_c))
+    with counted(b, lines) as line:
+        offset = target_line(b, r, block, line.index, (phase, start))
+        with counted(b, r.outer, [line.index, b.mul(begin, number(columns))]) as axis:
+            d = b.sub(b.sub(r.outer, number(1)), axis.index)
+            rest, read = axis.carried
+            extent = load(b, block.extents, d)
+            first = b.sub(load(b, block.lows, d), load(b, block.starts, d))
+            here = b.add(b.srem(rest, extent), first)
+            step = r.at("write_steps", d)
+            axis.carried = [b.sdiv(rest, extent), b.add(read, b.mul(here, step))]
+        read = axis.carried[1]
+        sums = place(b, where.sums, read)
+        left = activated(b, r, sums, added, (length, used, number(columns)))
+        steps = [r.target_x, r.target_c, number(columns)]
+        b.call(store_row, [place(b, where.target, offset), sums, left, length, used, *steps])

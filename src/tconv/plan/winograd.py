@@ -1,0 +1,297 @@
+"""Winograd's algorithm over phases, for FINE and COARSE.
+
+The points of a block are cut into tiles, a few points on each axis.  What a tile reads is
+transformed once, whatever phase it writes.  Then there is one matrix product for each point
+of the transform: its rows are tiles, its depth is the channels read times the phases read
+(COARSE with a stride), and its columns are the channels written, phase by phase (FINE).
+The products of a phase are transformed back, and stored as a gather stores its sums.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from tconv.plan.gather import (
+    Scratch,
+    axis_numbers,
+    choose_chunks,
+    make_record,
+    outer_tables,
+    shrink,
+)
+from tconv.plan.machine import Machine
+from tconv.plan.transforms import Form, growth
+from tconv.plan.winograd_axis import (
+    PhaseWeights,
+    WinogradAxis,
+    cut_axes,
+    phase_weights,
+    products_a_tile,
+)
+from tconv.problem import Operand, Problem
+
+SCALARS = (
+    "source", "target", "weights", "bias", "flags",  # addresses, filled in by each call
+    "source_g", "source_c", "source_x",  # element steps, by each call
+    "target_g", "target_c", "target_x",
+    "outer",  # axes but the last; the batch is the first of them
+    "groups", "chunks", "panels", "panels_a_chunk", "panels_a_pass",
+    "depth", "columns",  # channels of a group: read, written
+    "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
+    "block", "begin", "end", "blocks", "phases", "span",
+    "outer_phases", "most_phases",
+    "slab",  # channels that are packed and transformed together
+    "parts", "part_pitch",  # phases read, all axes together; elements of one in a tile's row
+    "row_pitch", "point_pitch",  # elements of transformed data: of a tile, of a point
+    "product_pitch", "panel_pitch",  # elements of products: of a point, of a panel
+    "group_weights", "panel_weights", "point_weights", "product_weights",
+    "nowhere", "spare", "activate", "slope", "zeros",  # the last three by each runner
+    "scratch_data", "scratch_products", "scratch_sums",
+    "scratch_rows", "scratch_places", "scratch_reads", "scratch_writes", "scratch_images",
+    "scratch_zeros",
+)  # fmt: skip
+"""The numbers of a record, in order."""
+
+ARRAYS = (
+    "source_steps", "target_steps",  # one for each outer axis, filled in by each call
+    # one for each outer axis
+    "sizes_in", "steps_in", "steps_out", "lows_in", "shifts_out", "outer_block",
+    "begins", "ends", "outer_blocks", "axis_phases", "spans", "pitches",
+    # one for each outer axis and phase of it, and one for each phase of the last axis
+    "phase_low", "phase_high", "last_low", "last_high",
+    # one for each axis, the last one too: points of a tile and how far apart they lie; what a
+    # point adds to a place in the region and among the sums
+    "tile_points", "aparts", "read_steps", "write_steps",
+    # one for each spatial axis: what a neighbour in a tile adds there
+    "tile_reads", "tile_writes",
+    "part_reads",  # where each phase read begins in the region
+    # one for each phase of all axes together and point: which parts are multiplied
+    "segment_start", "segment_count",
+    "segments",
+)  # fmt: skip
+"""The arrays of a record; a number tells where in the record each begins."""
+
+FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
+
+SPARE_ROWS = 8  # entries for the rows of a last tile that there are no points for
+FEW_TILES, MOST_TILES = 24, 192  # of a block
+ZEROS = 32  # entries: two vectors, and a table for the rows of a tile
+LINE = 16  # elements that keep rows and points out of each other's way in caches
+
+
+@dataclass(frozen=True, slots=True)
+class Winograd:
+    """All that a compiled Winograd transform needs to know, but addresses."""
+
+    lanes: int
+    vectors: int
+    forms: tuple[Form, ...]  # of the spatial axes
+    record: tuple[int, ...]  # scalars, then where arrays begin, then the arrays
+    phase_weights: tuple[tuple[PhaseWeights, ...], ...]  # by phase, then part
+    group_weights: int  # elements of transformed weights of one group
+    panels: int
+    block: tuple[int, ...]
+    items: int
+    scratch: int  # elements for one worker
+    multiplications: int  # of all products
+
+
+def plan_winograd(problem: Problem, machine: Machine, outputs: Sequence[int]) -> Winograd:
+    """Lay out blocks, tiles, panels and tables for FINE or COARSE.
+
+    ``outputs`` are the points of a tile on each spatial axis.
+    """
+    lanes, vectors = machine.lanes(problem.dtype), 2
+    width, item = lanes * vectors, machine.vector_bytes // lanes
+    axes = cut_axes(problem, outputs)
+    depth, wanted = problem.coarse_channels, problem.fine_channels
+    if problem.wanted is Operand.COARSE:
+        depth, wanted = wanted, depth
+    splits = [axis.phases for axis in axes]
+    points = math.prod(axis.form.points for axis in axes)
+    parts = math.prod(len(axis.parts) for axis in axes)
+    part_pitch = -(-depth // lanes) * lanes
+    row_pitch = parts * part_pitch
+    row_pitch += LINE * (row_pitch % (8 * LINE) == 0)
+    panels = -(-wanted // width)
+    phases = len(splits[-1].ranges)
+    outer_phases = math.prod(len(split.ranges) for split in splits[:-1])
+    product_weights = parts * depth * width
+    point_weights = phases * product_weights
+    panel_weights = points * point_weights
+    group_weights = outer_phases * panels * panel_weights
+    block = _choose_block(axes, points * row_pitch * item, group_weights * item, machine)
+    sizes = [-(-(axis.phases.end - axis.phases.begin) // axis.unit) for axis in axes]
+    blocks = [
+        -(-size * axis.unit // each) for size, axis, each in zip(sizes, axes, block, strict=True)
+    ]
+    tiles = math.prod(block) // math.prod(axis.form.outputs for axis in axes)
+    boxes = problem.groups * math.prod(blocks)
+    a_chunk = -(-panels // _choose_chunks(problem, axes, boxes, panels))
+    chunks = -(-panels // a_chunk)
+    last = splits[-1]
+    product_pitch = (tiles + 1) * width + LINE
+    panel = points * product_pitch * item
+    a_pass = max(1, min(a_chunk, machine.l2 // 4 // (phases * panel)))
+    extents = [
+        axis.phases.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
+    ]
+    slab = _choose_slab(math.prod(extents) * item, part_pitch, lanes, machine)
+    pitches = [slab * math.prod(extents[place + 1 :]) for place in range(len(axes))]
+    written = [
+        size * s.step_out if s is last else size for s, size in zip(splits, block, strict=True)
+    ]
+    write_steps = [width * math.prod(written[place + 1 :]) for place in range(len(axes))]
+    write_steps[-1] = width * last.step_out
+    weights = phase_weights(axes)
+    scratch = Scratch(item)
+    region = scratch.take(slab * math.prod(extents))
+    numbers = {
+        **axis_numbers(splits, block, blocks),
+        "end": last.begin + sizes[-1] * axes[-1].unit,
+        "span": axes[-1].span,
+        "groups": problem.groups,
+        "chunks": chunks,
+        "panels": panels,
+        "panels_a_chunk": a_chunk,
+        "panels_a_pass": a_pass,
+        "depth": depth,
+        "columns": wanted,
+        "slab": slab,
+        "parts": parts,
+        "part_pitch": part_pitch,
+        "row_pitch": row_pitch,
+        "point_pitch": tiles * row_pitch + LINE,
+        "product_pitch": product_pitch,
+        "panel_pitch": points * product_pitch,
+        "group_weights": group_weights,
+        "panel_weights": panel_weights,
+        "point_weights": point_weights,
+        "product_weights": product_weights,
+        "nowhere": tiles * width,
+        "spare": SPARE_ROWS,
+        "scratch_data": scratch.take(points * (tiles * row_pitch + LINE)),
+        "scratch_products": scratch.take(phases * a_pass * points * product_pitch),
+        "scratch_sums": scratch.take(math.prod(written) * width),
+        "scratch_rows": scratch.take_table(tiles + SPARE_ROWS),
+        "scratch_places": scratch.take_table(tiles + SPARE_ROWS),
+        "scratch_reads": scratch.take_table(tiles),
+        "scratch_writes": scratch.take_table(tiles),
+        "scratch_images": scratch.take_table(tiles),
+        "scratch_zeros": scratch.take_table(ZEROS),
+    }
+    assert region == 0  # noqa: S101 - kernels find the region where scratch begins
+    read_steps = [axis.phases.step_in * pitch for axis, pitch in zip(axes, pitches, strict=True)]
+    arrays = {
+        **outer_tables(splits, block, blocks, pitches),
+        "ends": [
+            axis.phases.begin + size * axis.unit
+            for axis, size in zip(axes[:-1], sizes, strict=False)
+        ],
+        "spans": [axis.span for axis in axes[:-1]],
+        "tile_points": [axis.form.outputs for axis in axes],
+        "aparts": [axis.apart for axis in axes],
+        "read_steps": read_steps,
+        "write_steps": write_steps,
+        "tile_reads": [
+            axis.apart * step for axis, step in zip(axes[1:], read_steps[1:], strict=True)
+        ],
+        "tile_writes": [
+            axis.apart * step for axis, step in zip(axes[1:], write_steps[1:], strict=True)
+        ],
+        "part_reads": [
+            sum(part * pitch for part, pitch in zip(combination, pitches, strict=True))
+            for combination in product(*(axis.parts for axis in axes))
+        ],
+        **_segments(weights, points, part_pitch),
+    }
+    return Winograd(
+        lanes=lanes,
+        vectors=vectors,
+        forms=tuple(axis.form for axis in axes[1:]),
+        record=make_record(SCALARS, ARRAYS, numbers, arrays),
+        phase_weights=weights,
+        group_weights=group_weights,
+        panels=panels,
+        block=tuple(block),
+        items=boxes * chunks,
+        scratch=scratch.size,
+        multiplications=problem.groups
+        * depth
+        * wanted
+        * products_a_tile(weights)
+        * math.prod(size * axis.apart for size, axis in zip(sizes, axes, strict=True)),
+    )
+
+
+def error_bounds(problem: Problem, recipe: Winograd) -> tuple[float, float]:
+    """Return how far off a result can be, and the same for direct sums.
+
+    Both are multiples of the largest datum times the sum of the absolute weights that a
+    result meets: half a unit of float32 for each term of a sum, or step of a transform.
+    """
+    unit = 2.0**-24
+    depth = problem.coarse_channels if problem.wanted is Operand.FINE else problem.fine_channels
+    parts = len(recipe.phase_weights[0])
+    taps = max(
+        sum(tap is not None for part in phase for tap in part.taps)
+        for phase in recipe.phase_weights
+    )
+    roundings = depth * parts + 1 + sum(2 * form.points for form in recipe.forms)
+    return unit * roundings * math.prod(map(growth, recipe.forms)), unit * depth * taps
+
+
+def _segments(
+    weights: Sequence[Sequence[PhaseWeights]], points: int, part_pitch: int
+) -> dict[str, list[int]]:
+    """Return which parts of a tile's row each phase multiplies at each point."""
+    arrays: dict[str, list[int]] = {"segment_start": [], "segment_count": [], "segments": []}
+    for phase in weights:
+        for point in range(points):
+            used = [part for part, entry in enumerate(phase) if entry.rows[point] is not None]
+            arrays["segment_start"].append(len(arrays["segments"]))
+            arrays["segment_count"].append(len(used))
+            arrays["segments"] += [part * part_pitch for part in used]
+    return arrays
+
+
+def _choose_chunks(problem: Problem, axes: Sequence[WinogradAxis], boxes: int, panels: int) -> int:
+    """Return into how many work items the panels of one block are split.
+
+    Every chunk transforms the block again.  That should cost little of what it multiplies,
+    but idle workers cost more.
+    """
+    transformed = math.prod(axis.form.points * len(axis.parts) for axis in axes)
+    multiplied = panels * math.prod(axis.products() for axis in axes)
+    most = max(4 // boxes, multiplied // (8 * transformed))
+    return max(1, min(most, choose_chunks(problem, boxes, panels)))
+
+
+def most_tiles(tile: int, weights: int, machine: Machine) -> int:
+    """Return how many tiles of so many bytes a block has at most, for these bytes of weights."""
+    few = FEW_TILES if weights <= machine.l3 // 8 else 2 * FEW_TILES
+    most = max(few, min(MOST_TILES, machine.l2 * 6 // 10 // tile))
+    return max(1, min(most, 4 * machine.l2 // tile))
+
+
+def _choose_block(axes: list[WinogradAxis], tile: int, weights: int, machine: Machine) -> list[int]:
+    """Return how many points of each axis one work item takes, in whole tiles.
+
+    A tile's transformed data takes ``tile`` bytes; that of all should stay in the second-level
+    cache, but a block of few tiles reads all ``weights`` bytes for next to nothing.
+    """
+    sizes = [-(-(axis.phases.end - axis.phases.begin) // axis.unit) for axis in axes]
+    most = most_tiles(tile, weights, machine)
+    block = list(sizes)
+    apart = math.prod(axis.apart for axis in axes)
+    while max(block) > 1 and math.prod(block) * apart > most:
+        place = 0 if block[0] > 1 else max(range(len(block)), key=lambda d: block[d])
+        shrink(block, sizes, place)
+    return [size * axis.unit for size, axis in zip(block, axes, strict=True)]
+
+
+def _choose_slab(points: int, channels: int, lanes: int, machine: Machine) -> int:
+    """Return how many channels are packed together: a fifth of L2, but a cache line at least."""
+    fitting = machine.l2 // 5 // points // lanes * lanes
+    return min(channels, max(2 * lanes, fitting))

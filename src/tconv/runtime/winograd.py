@@ -1,0 +1,73 @@
+"""Run Winograd's algorithm on arrays."""
+
+from array import array
+
+import numpy as np
+
+from tconv.plan import winograd as winograd_plan
+from tconv.plan.winograd import Winograd
+from tconv.plan.winograd_weights import plan_weight_transform
+from tconv.problem import Problem
+from tconv.runtime.compiled import PackedWeights, PanelRunner
+from tconv.runtime.kernels import transform_weights_kernel, winograd_kernel
+from tconv.runtime.launch import Array, Launch, addressable
+from tconv.runtime.scratch import address
+
+
+class WinogradRunner(PanelRunner):
+    """FINE or COARSE by a compiled Winograd transform."""
+
+    fields, across = winograd_plan.FIELDS, False
+    recipe: Winograd
+
+    def __init__(self, problem: Problem, recipe: Winograd) -> None:
+        super().__init__(problem, recipe, winograd_kernel(problem.dtype, recipe.forms))
+        self.packed_type = self.sums
+
+    def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int]:
+        """Return the kernel that transforms weights, its record and its work items."""
+        problem, recipe = self.problem, self.recipe
+        kernel = transform_weights_kernel(problem.dtype, recipe.forms)
+        items = problem.groups * len(recipe.phase_weights) * recipe.panels
+        return kernel, plan_weight_transform(problem, recipe, steps), items
+
+    def run(self, data: Array, packed: PackedWeights, bias: Array | None, out: Array) -> list[int]:
+        """Compute into ``out``; return the images with results that are not finite.
+
+        Transforms mix the outputs of a tile, so an infinity may have spread in there.
+        """
+        data = addressable(data)
+        added = self.no_bias if bias is None else self.padded(bias)
+        watched = self.watch(data.strides, out.strides)
+        flags = watched.flags(address(data), address(out), packed.address, address(added))
+        return [image for image, flag in enumerate(flags) if flag]
+
+    def watch(self, source: tuple[int, ...], target: tuple[int, ...]) -> "Watched":
+        """Return the kernel made ready for arrays of these strides."""
+        return Watched(self.launch(source, target), self.problem.batch)
+
+    def padded(self, bias: Array) -> Array:
+        """Return the bias with zeros where panels have channels and the result has none."""
+        groups = self.problem.groups
+        padded = np.zeros((groups, self.recipe.panels * self.columns), self.sums)
+        padded[:, : bias.size // groups] = bias.reshape(groups, -1)
+        return padded
+
+
+class Watched:
+    """A launch that tells whether all results are finite."""
+
+    __slots__ = ("batch", "launch")
+
+    def __init__(self, launch: Launch, batch: int) -> None:
+        self.launch, self.batch = launch, batch
+
+    def flags(self, *addresses: int) -> "array[int]":
+        """Run; return a flag for each image, raised if a result of it is not finite."""
+        flags = array("q", bytes(8 * self.batch))
+        self.launch(*addresses, flags.buffer_info()[0])
+        return flags
+
+    def __call__(self, *addresses: int) -> bool:
+        """Run; return whether all results are finite."""
+        return not any(self.flags(*addresses))
