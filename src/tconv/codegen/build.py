@@ -139,17 +139,20 @@ def zeros(kind: ir.VectorType) -> ir.Constant:
 
 
 def transpose(b: ir.IRBuilder, rows: Sequence[ir.Value]) -> list[ir.Value]:
-    """Transpose a square of vectors, in log2(lanes) rounds of two-vector shuffles."""
-    lanes = len(rows)
+    """Transpose a square of vectors, in log2(rows) rounds of two-vector shuffles.
+
+    Fewer rows than lanes are several squares side by side, each transposed in its place.
+    """
+    lanes = rows[0].type.count
     block = 1
-    while block < lanes:
+    while block < len(rows):
         low, high = [], []
         for lane in range(lanes):
             inside = lane % (2 * block) < block
             low.append(lane if inside else lanes + lane - block)
             high.append(lane + block if inside else lanes + lane)
         mixed = list(rows)
-        for row in range(lanes):
+        for row in range(len(rows)):
             if row % (2 * block) < block:
                 pair = rows[row], rows[row + block]
                 mixed[row] = shuffle(b, *pair, low)

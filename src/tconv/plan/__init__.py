@@ -3,6 +3,7 @@
 from tconv.plan.choose import choose_plan
 from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
+from tconv.plan.grouped import Grouped
 from tconv.plan.machine import Machine
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import Planes
@@ -11,6 +12,7 @@ from tconv.plan.taps import TapProducts, tap_products
 __all__ = [
     "Correlate",
     "Gather",
+    "Grouped",
     "Machine",
     "Plan",
     "Planes",

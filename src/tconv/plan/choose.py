@@ -4,12 +4,14 @@ import math
 
 from tconv.plan.correlate import Correlate, plan_correlate
 from tconv.plan.gather import Gather, len_of_phases, plan_gather
+from tconv.plan.grouped import Grouped, plan_grouped
 from tconv.plan.machine import Machine
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import MOST_COLUMNS, MOST_RESIDUES, Planes, plan_planes
 from tconv.plan.taps import tap_products
 from tconv.problem import Operand, Problem, accumulator
 
+MOST_CHANNELS = int(__import__("os").environ.get("MC", "4"))
 MOST_PHASES = 1 << 12  # of all axes together
 
 
@@ -33,6 +35,9 @@ def choose_plan(problem: Problem, machine: Machine | None, no_machine: str) -> P
         why = "the stride makes more phases than there are points"
         return _portable(problem, ((name, why),))
     written = problem.fine_channels if problem.wanted is Operand.FINE else problem.coarse_channels
+    if problem.groups >= machine.lanes(problem.dtype) and _small_groups(problem):
+        few = (name, f"{written} channels a group would leave vectors half empty")
+        return _grouped(problem, plan_grouped(problem, machine), (few, *slower))
     if written <= MOST_COLUMNS and problem.axes[-1].stride <= MOST_RESIDUES:
         few = (name, f"{written} channels a group would leave vectors half empty")
         return _planes(problem, plan_planes(problem, machine), (few, *slower))
@@ -70,6 +75,25 @@ def _gather(problem: Problem, recipe: Gather, refused: tuple[tuple[str, str], ..
             Step("pack weights", tile, 0),
             Step("pack block", f"{block} points, {recipe.items} work items", 0),
             Step(name, f"tiles of points by {recipe.vectors}x{recipe.lanes}", problem.flops()),
+            Step("store", f"{'add bias, ' if problem.bias else ''}layout {_layout(problem)}", 0),
+        ),
+        recipe,
+    )  # fmt: skip
+
+
+def _small_groups(problem: Problem) -> bool:
+    """Tell whether groups have too few channels to fill vectors of their own."""
+    return max(problem.coarse_channels, problem.fine_channels) <= MOST_CHANNELS
+
+
+def _grouped(problem: Problem, recipe: Grouped, refused: tuple[tuple[str, str], ...]) -> Plan:
+    block = "x".join(map(str, recipe.block))
+    panels = f"{recipe.panels} panel{'s' if recipe.panels > 1 else ''}"
+    return Plan(
+        problem, "grouped", f"vectors of {recipe.lanes} groups, {panels}", refused,
+        (
+            Step("pack block", f"{block} points, {recipe.items} work items", 0),
+            Step("grouped", f"tiles of points by {recipe.lanes} groups", problem.flops()),
             Step("store", f"{'add bias, ' if problem.bias else ''}layout {_layout(problem)}", 0),
         ),
         recipe,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
+from tconv.plan.grouped import Grouped
 from tconv.plan.planes import Planes
 from tconv.plan.taps import TapProducts
 from tconv.problem import Problem
@@ -27,7 +28,7 @@ class Plan:
     reason: str
     refused: tuple[tuple[str, str], ...]  # (algorithm, why not)
     steps: tuple[Step, ...]
-    recipe: TapProducts | Gather | Planes | Correlate
+    recipe: TapProducts | Gather | Planes | Grouped | Correlate
 
     def __str__(self) -> str:
         """Print the table that users see."""

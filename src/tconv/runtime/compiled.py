@@ -10,9 +10,11 @@ import numpy.typing as npt
 
 from tconv.plan import correlate as correlate_plan
 from tconv.plan import gather as gather_plan
+from tconv.plan import grouped as grouped_plan
 from tconv.plan import planes as planes_plan
 from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
+from tconv.plan.grouped import Grouped
 from tconv.plan.planes import Planes
 from tconv.plan.weights import plan_packing
 from tconv.problem import Operand, Problem, numpy_dtype
@@ -20,6 +22,7 @@ from tconv.runtime import pool
 from tconv.runtime.kernels import (
     correlate_kernel,
     gather_kernel,
+    grouped_kernel,
     pack_weights_kernel,
     planes_kernel,
 )
@@ -51,7 +54,7 @@ class _Runner:
 
     fields: Mapping[str, int]
 
-    def __init__(self, problem: Problem, recipe: Gather | Planes, kernel: int) -> None:
+    def __init__(self, problem: Problem, recipe: Gather | Planes | Grouped, kernel: int) -> None:
         self.problem, self.kernel = problem, kernel
         self.dtype = numpy_dtype(problem.dtype)
         fine = problem.wanted is Operand.FINE
@@ -122,6 +125,42 @@ class PlanesRunner(_Runner):
         panels = np.ascontiguousarray(taken.swapaxes(0, 1))
         finite = bool(np.isfinite(panels).all())
         return PackedWeights(panels, address(panels), weights, finite=finite)
+
+
+class GroupedRunner(_Runner):
+    """FINE or COARSE with many small groups."""
+
+    fields = grouped_plan.FIELDS
+
+    def __init__(self, problem: Problem, recipe: Grouped) -> None:
+        lanes, groups = recipe.lanes, problem.groups
+        firsts = np.minimum(np.arange(recipe.panels) * lanes, groups - lanes)
+        self.groups = firsts[:, None] + np.arange(lanes)  # by panel and lane
+        super().__init__(problem, recipe, grouped_kernel(problem.dtype))
+        self.runs = [tuple(np.array(run).T) for run in recipe.runs if run]
+
+    def pack(self, weights: Array) -> PackedWeights:
+        """Return the weights by panel, phase, written channel, tap, read channel and lane."""
+        problem = self.problem
+        read, written = self.letters
+        shape, permutation = problem.path(Operand.WEIGHTS, f"x{written}{read}g")
+        view = weights.reshape(shape).transpose(permutation)
+        columns, depth = problem.sizes[written], problem.sizes[read]
+        parts = [
+            view[run][..., self.groups].transpose(3, 1, 0, 2, 4).reshape(len(self.groups), -1)
+            for run in self.runs
+        ]
+        if parts:
+            panels = np.ascontiguousarray(np.concatenate(parts, axis=1))
+        else:
+            panels = np.zeros((len(self.groups), columns * depth), self.dtype)
+        finite = bool(np.isfinite(panels).all())
+        return PackedWeights(panels, address(panels), weights, finite=finite)
+
+    def _padded(self, bias: Array) -> Array:
+        """Return the bias by panel, written channel and lane."""
+        matrix = bias.astype(self.dtype).reshape(self.problem.groups, -1).T
+        return np.ascontiguousarray(matrix[:, self.groups].swapaxes(0, 1))
 
 
 class GatherRunner(_Runner):
@@ -259,11 +298,13 @@ class CorrelateRunner:
 
 
 def runner(
-    problem: Problem, recipe: Gather | Planes | Correlate
-) -> GatherRunner | PlanesRunner | CorrelateRunner:
+    problem: Problem, recipe: Gather | Planes | Grouped | Correlate
+) -> GatherRunner | PlanesRunner | GroupedRunner | CorrelateRunner:
     """Return what runs a recipe."""
     if isinstance(recipe, Gather):
         return GatherRunner(problem, recipe)
+    if isinstance(recipe, Grouped):
+        return GroupedRunner(problem, recipe)
     return (
         PlanesRunner(problem, recipe)
         if isinstance(recipe, Planes)

@@ -10,6 +10,7 @@ from tconv import codegen, plan
 from tconv.codegen.block import KernelShape
 from tconv.codegen.correlate import emit_correlate
 from tconv.codegen.gather import emit_gather
+from tconv.codegen.grouped import emit_grouped
 from tconv.codegen.planes import emit_planes
 from tconv.codegen.weights import emit_pack_weights
 from tconv.jit import KernelSource, Machine, host_machine, load_kernel, source_version
@@ -38,6 +39,12 @@ def gather_kernel(dtype: str) -> int:
 def correlate_kernel(dtype: str) -> int:
     """Return the address of ``correlate(record, scratch, item)``."""
     return _address("correlate", dtype, emit_correlate)
+
+
+@cache
+def grouped_kernel(dtype: str) -> int:
+    """Return the address of ``grouped(record, scratch, item)``."""
+    return _address("grouped", dtype, emit_grouped)
 
 
 @cache
