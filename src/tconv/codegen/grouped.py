@@ -1,6 +1,6 @@
 """Grouped layers: every lane of a vector is a group, so no vector is half empty."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from llvmlite import ir
 
@@ -25,63 +25,119 @@ from tconv.codegen.build import (
     place,
     smaller,
     store,
-    zeros,
 )
 from tconv.codegen.gather import settle_phase, target_line
-from tconv.codegen.squares import covered, emit_turn_in, emit_turn_out, sizes
-from tconv.plan.grouped import ARRAYS, FIELDS
+from tconv.codegen.rows import zero_fill
+from tconv.codegen.squares import emit_turn_in, emit_turn_out
+from tconv.plan.grouped import ARRAYS, FIELDS, MOST_TAPS, PAIR
 
-ROWS = 8  # points of a tile: eight sums hide the latency of an addition
+STRETCH = int(__import__("os").environ.get("ST","32"))
 
 
-def emit_group_tile(module: ir.Module, shape: KernelShape, rows: int) -> ir.Function:
-    """Emit ``tile(out, data, weights, bias, segments, count, depth, in_step, out_step)``.
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """The arguments of a sweep over points, in order."""
 
-    ``out[r * out_step] = bias + sum of weights[s, k] * data[segments[s] + k + r * in_step]``,
-    where k counts vectors and all are vectors.
+    out: ir.Value
+    data: ir.Value
+    weights: ir.Value
+    start: ir.Value  # what sums begin with
+    offsets: ir.Value  # by tap, from a point's data
+    in_step: ir.Value
+    out_step: ir.Value
+    start_step: ir.Value
+    start_panel: ir.Value
+    panel_weights: ir.Value
+    count: ir.Value  # of points
+    panels: ir.Value  # of the kernel's own width
+
+
+def sweep_type(shape: KernelShape) -> list[ir.Type]:
+    """Return the types of a sweep's arguments."""
+    pointer = FLOATS[shape.dtype].as_pointer()
+    return [*[pointer] * 4, I64.as_pointer(), *[I64] * 7]
+
+
+def emit_taps(module: ir.Module, shape: KernelShape, taps: int, panels: int) -> ir.Function:
+    """Emit a sweep for so many taps and so many panels at once.
+
+    ``out[p, i * out_step] = start[p, i * start_step] + sum of weights[p, t] * data[p, offsets[t] +
+    i * in_step]`` for every point i and panel p, where all are vectors.  Weights stay in
+    registers while points go by.
     """
-    scalar = FLOATS[shape.dtype]
-    vector = ir.VectorType(scalar, shape.lanes)
-    pointer = scalar.as_pointer()
-    made, b = function(
-        module,
-        f"group_tile_{shape.dtype}_{rows}",
-        [*[pointer] * 4, I64.as_pointer(), *[I64] * 4],
-    )
-    out, data, weights, bias, segments, count, depth, in_step, out_step = made.args
-    for argument in made.args[:5]:
-        argument.add_attribute("noalias")
-    steps = [b.mul(number(r), in_step) for r in range(rows)]
-    with counted(b, count, [weights, *[zeros(vector)] * rows]) as segment:
-        line = place(b, data, load(b, segments, segment.index))
-        with counted(b, depth, [line, *segment.carried]) as k:
-            points, taken, *totals = k.carried
-            weight = load(b, taken, 0, vector)
-            for r in range(rows):
-                totals[r] = fma(b, weight, load(b, points, steps[r], vector), totals[r])
-            k.carried = [place(b, points, shape.lanes), place(b, taken, shape.lanes), *totals]
-        segment.carried = k.carried[1:]
-    added = load(b, bias, 0, vector)
-    for r in range(rows):
-        store(b, b.fadd(segment.carried[1 + r], added), out, b.mul(number(r), out_step))
+    vector = ir.VectorType(FLOATS[shape.dtype], shape.lanes)
+    lanes = shape.lanes
+    made, b = function(module, f"taps_{shape.dtype}_{taps}x{panels}", sweep_type(shape))
+    s = Sweep(*made.args)
+    places = [place(b, s.data, load(b, s.offsets, t)) for t in range(taps)]
+    begin = [number(0), s.out, s.weights, s.start]
+    with counted(b, s.panels, begin) as panel:
+        first, out, weights, start = panel.carried
+        kept = [
+            [load(b, place(b, weights, b.mul(number(v), s.panel_weights)), t * lanes, vector)
+             for t in range(taps)]
+            for v in range(panels)
+        ]  # fmt: skip
+        with counted(b, s.count, [first, out, start]) as point:
+            read, written, begun = point.carried
+            for v in range(panels):
+                total = load(b, begun, b.mul(number(v), s.start_panel), vector)
+                for weight, origin in zip(kept[v], places, strict=True):
+                    data = load(b, place(b, origin, read), v * lanes, vector)
+                    total = fma(b, weight, data, total)
+                store(b, total, written, v * lanes)
+            point.carried = [
+                b.add(read, s.in_step),
+                place(b, written, s.out_step),
+                place(b, begun, s.start_step),
+            ]
+        panel.carried = [
+            b.add(first, number(panels * lanes)),
+            place(b, out, panels * lanes),
+            place(b, weights, b.mul(number(panels), s.panel_weights)),
+            place(b, start, b.mul(number(panels), s.start_panel)),
+        ]
     b.ret_void()
     return made
 
 
-def emit_sweep(module: ir.Module, shape: KernelShape) -> ir.Function:
-    """Emit ``sweep(...)``: a tile's arguments and then how many points, any number of them."""
-    tiles = [emit_group_tile(module, shape, rows) for rows in sizes(ROWS)]
-    pointer = FLOATS[shape.dtype].as_pointer()
-    made, b = function(
-        module,
-        f"group_sweep_{shape.dtype}",
-        [*[pointer] * 4, I64.as_pointer(), *[I64] * 5],
-    )
-    out, data, weights, bias, segments, count, depth, in_step, out_step, points = made.args
-    for tile, rows in zip(tiles, sizes(ROWS), strict=True):
-        with covered(b, points, rows, ROWS) as first:
-            here = [place(b, out, b.mul(first, out_step)), place(b, data, b.mul(first, in_step))]
-            b.call(tile, [*here, weights, bias, segments, count, depth, in_step, out_step])
+def emit_sweep(module: ir.Module, shape: KernelShape, panels: int) -> ir.Function:
+    """Emit a sweep for any number of taps; two more arguments tell it and how many at once."""
+    kernels = [emit_taps(module, shape, taps, panels) for taps in range(MOST_TAPS + 1)]
+    made, b = function(module, f"sweep_{shape.dtype}_{panels}", [*sweep_type(shape), I64, I64])
+    *arguments, taps, at_once = made.args
+    s = Sweep(*arguments)
+    kinds = [s.weights, s.start, s.offsets, taps, s.start_step, s.start_panel]
+    body, after = b.append_basic_block("body"), b.append_basic_block("after")
+    before = b.block
+    b.cbranch(b.icmp_signed(">", s.panels, number(0)), body, after)
+    b.position_at_end(body)
+    phis = [b.phi(value.type) for value in kinds]
+    for phi, value in zip(phis, kinds, strict=True):
+        phi.add_incoming(value, before)
+    weights, start, offsets, left, start_step, start_panel = phis
+    now = smaller(b, left, at_once)
+    done = b.append_basic_block("done")
+    switch = b.switch(now, done)
+    for several, kernel in enumerate(kernels):
+        case = b.append_basic_block(f"taps{several}")
+        switch.add_case(number(several), case)
+        b.position_at_end(case)
+        b.call(
+            kernel,
+            [s.out, s.data, weights, start, offsets, s.in_step, s.out_step, start_step,
+             start_panel, s.panel_weights, s.count, s.panels],
+        )  # fmt: skip
+        b.branch(done)
+    b.position_at_end(done)
+    later = [
+        place(b, weights, b.mul(now, number(shape.lanes))), s.out, place(b, offsets, now),
+        b.sub(left, now), s.out_step, number(shape.lanes),
+    ]  # fmt: skip
+    for phi, value in zip(phis, later, strict=True):
+        phi.add_incoming(value, done)
+    b.cbranch(b.icmp_signed(">", later[3], number(0)), body, after)
+    b.position_at_end(after)
     b.ret_void()
     return made
 
@@ -89,7 +145,7 @@ def emit_sweep(module: ir.Module, shape: KernelShape) -> ir.Function:
 def emit_pack_groups(module: ir.Module, shape: KernelShape) -> ir.Function:
     """Emit ``pack_groups(record, target, source, first, panels, before, count, after)``.
 
-    Writes one line of every panel, ``[point][channel][lane]``: zeros, ``count`` points, zeros.
+    Writes one line, ``[point][channel][panel][lane]``: zeros, ``count`` points, zeros.
     """
     pointer = FLOATS[shape.dtype].as_pointer()
     turn = emit_turn_in(module, shape.dtype, shape.lanes)
@@ -101,34 +157,29 @@ def emit_pack_groups(module: ir.Module, shape: KernelShape) -> ir.Function:
         argument.add_attribute("noalias")
     r = Record(b, record, FIELDS, ARRAYS)
     vector = ir.VectorType(FLOATS[shape.dtype], shape.lanes)
-    region, depth = r.region, r.depth
+    width, depth = r.width, r.depth
     g_step, c_step, x_step = r.source_g, r.source_c, r.source_x
-    point = b.mul(depth, number(shape.lanes))
+    point = b.mul(depth, width)
     head, body = b.mul(before, point), b.mul(count, point)
-    end = b.add(b.add(head, body), b.mul(after, point))
-    with counted(b, panels) as panel:
-        line = place(b, target, b.mul(panel.index, region))
-        with counted(b, head, step=shape.lanes) as k:
-            store(b, zeros(vector), line, k.index)
-        with counted(b, end, first=b.add(head, body), step=shape.lanes) as k:
-            store(b, zeros(vector), line, k.index)
+    zero_fill(b, target, head, shape.dtype)
+    zero_fill(b, place(b, target, b.add(head, body)), b.mul(after, point), shape.dtype)
     inner = place(b, target, head)
-    one = number(1)
+    one, lanes = number(1), number(shape.lanes)
+    origin, last = b.mul(first, lanes), b.sub(r.groups, lanes)
     with b.if_else(b.icmp_signed("==", g_step, one)) as (side_by_side, apart):
         with side_by_side, counted(b, count) as x, counted(b, depth) as c:
             read = place(b, source, b.add(b.mul(x.index, x_step), b.mul(c.index, c_step)))
-            offset = b.mul(b.add(b.mul(x.index, depth), c.index), number(shape.lanes))
-            write = place(b, inner, offset)
-            with counted(b, panels) as panel:
-                group = first_group(b, r, shape, b.add(first, panel.index))
-                store(b, load(b, read, group, vector), write, b.mul(panel.index, region))
+            write = place(b, inner, b.mul(b.add(b.mul(x.index, depth), c.index), width))
+            with counted(b, b.mul(panels, lanes), step=shape.lanes) as k:
+                group = smaller(b, b.add(origin, k.index), last)
+                store(b, load(b, read, group, vector), write, k.index)
         with apart, counted(b, panels) as panel:
             group = first_group(b, r, shape, b.add(first, panel.index))
             read = place(b, source, b.mul(group, g_step))
-            write = place(b, inner, b.mul(panel.index, region))
+            write = place(b, inner, b.mul(panel.index, lanes))
             with b.if_else(b.icmp_signed("==", x_step, one)) as (lines, others):
                 with lines, counted(b, depth) as c:
-                    to = place(b, write, b.mul(c.index, number(shape.lanes)))
+                    to = place(b, write, b.mul(c.index, width))
                     plane = place(b, read, b.mul(c.index, c_step))
                     b.call(turn, [to, point, plane, g_step, count])
                 with others, counted(b, count) as x:
@@ -136,13 +187,9 @@ def emit_pack_groups(module: ir.Module, shape: KernelShape) -> ir.Function:
                     here = place(b, read, b.mul(x.index, x_step))
                     with b.if_else(b.icmp_signed("==", c_step, one)) as (matrix, scattered):
                         with matrix:
-                            b.call(turn, [to, number(shape.lanes), here, g_step, depth])
-                        with (
-                            scattered,
-                            counted(b, depth) as c,
-                            counted(b, number(shape.lanes)) as lane,
-                        ):
-                            k = b.add(b.mul(c.index, number(shape.lanes)), lane.index)
+                            b.call(turn, [to, width, here, g_step, depth])
+                        with scattered, counted(b, depth) as c, counted(b, lanes) as lane:
+                            k = b.add(b.mul(c.index, width), lane.index)
                             moved = b.add(b.mul(c.index, c_step), b.mul(lane.index, g_step))
                             store(b, load(b, here, moved), to, k)
     b.ret_void()
@@ -150,7 +197,10 @@ def emit_pack_groups(module: ir.Module, shape: KernelShape) -> ir.Function:
 
 
 def emit_store_groups(module: ir.Module, shape: KernelShape) -> ir.Function:
-    """Emit ``store_groups(record, target, sums, count)``: a line ``[point][channel][lane]``."""
+    """Emit ``store_groups(record, target, sums, count)``, a line of one panel.
+
+    The sums are ``[point][channel][panel of two][lane]``.
+    """
     pointer = FLOATS[shape.dtype].as_pointer()
     turn = emit_turn_out(module, shape.dtype, shape.lanes)
     made, b = function(
@@ -161,21 +211,21 @@ def emit_store_groups(module: ir.Module, shape: KernelShape) -> ir.Function:
         argument.add_attribute("noalias")
     r = Record(b, record, FIELDS, ARRAYS)
     columns, g_step, c_step, x_step = r.columns, r.target_g, r.target_c, r.target_x
-    lanes = number(shape.lanes)
-    point = b.mul(columns, lanes)
+    lanes, pitch = number(shape.lanes), number(PAIR * shape.lanes)
+    point = b.mul(columns, pitch)
     one = number(1)
     with b.if_else(b.icmp_signed("==", x_step, one)) as (lines, others):
         with lines, counted(b, columns) as c:
             plane = place(b, target, b.mul(c.index, c_step))
-            b.call(turn, [plane, g_step, place(b, sums, b.mul(c.index, lanes)), point, count])
+            b.call(turn, [plane, g_step, place(b, sums, b.mul(c.index, pitch)), point, count])
         with others, counted(b, count) as x:
             to = place(b, target, b.mul(x.index, x_step))
             here = place(b, sums, b.mul(x.index, point))
             with b.if_else(b.icmp_signed("==", c_step, one)) as (matrix, scattered):
                 with matrix:
-                    b.call(turn, [to, g_step, here, lanes, columns])
+                    b.call(turn, [to, g_step, here, pitch, columns])
                 with scattered, counted(b, columns) as c, counted(b, lanes) as lane:
-                    k = b.add(b.mul(c.index, lanes), lane.index)
+                    k = b.add(b.mul(c.index, pitch), lane.index)
                     moved = b.add(b.mul(c.index, c_step), b.mul(lane.index, g_step))
                     store(b, load(b, here, k), to, moved)
     b.ret_void()
@@ -190,7 +240,8 @@ def first_group(b: ir.IRBuilder, r: Record, shape: KernelShape, panel: ir.Value)
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    sweep: ir.Function
+    pairs: ir.Function
+    single: ir.Function
     store: ir.Function
 
 
@@ -220,7 +271,11 @@ class _Line:
 def emit_grouped(module: ir.Module, shape: KernelShape) -> ir.Function:
     """Emit ``grouped(record, scratch, item)``, public."""
     pointer = FLOATS[shape.dtype].as_pointer()
-    parts = _Parts(emit_sweep(module, shape), emit_store_groups(module, shape))
+    parts = _Parts(
+        emit_sweep(module, shape, PAIR),
+        emit_sweep(module, shape, 1),
+        emit_store_groups(module, shape),
+    )
     pack = emit_pack_groups(module, shape)
     made, b = function(
         module, f"grouped_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
@@ -291,7 +346,8 @@ class _Phase:
     count: ir.Value
     weights: ir.Value
     column_weights: ir.Value  # elements from one written channel to the next
-    arguments: list[ir.Value]  # segments, count, depth
+    offsets: ir.Value
+    taps: list[ir.Value]  # how many, and how many at once
 
 
 def _phase(  # noqa: PLR0913 - which phase of what
@@ -306,14 +362,15 @@ def _phase(  # noqa: PLR0913 - which phase of what
     low = larger(b, block.start, r.at("last_low", x))
     high = smaller(b, block.stop, r.at("last_high", x))
     both = b.add(b.mul(phase, r.phases), x)
-    segments = place(b, r.segments, r.at("segment_start", both))
-    count, depth = r.at("segment_count", both), b.mul(r.at("segment_depth", both), r.depth)
+    offsets = place(b, r.offsets, r.at("phase_start", both))
+    taps = r.at("phase_taps", both)
     return _Phase(
         low,
         larger(b, b.sub(high, low), number(0)),
         place(b, where.weights, r.at("phase_weights", both)),
-        b.mul(b.mul(count, depth), number(shape.lanes)),
-        [segments, count, depth],
+        b.mul(taps, number(shape.lanes)),
+        offsets,
+        [taps, r.at("phase_size", both)],
     )
 
 
@@ -326,44 +383,62 @@ def _run_direct(  # noqa: PLR0913 - which line of what
     where: _Place,
     line: _Line,
 ) -> None:
-    """Sum a line and store it at once, a tile of points with all groups after the other.
+    """Sum a line and store it at once, some points with all groups after the other.
 
     Groups lie side by side in the target, so that whole points are written.
     """
     lanes = number(shape.lanes)
-    in_step = b.mul(b.mul(r.step_in, r.depth), lanes)
+    in_step = b.mul(b.mul(r.step_in, r.depth), r.width)
     out_step = b.mul(r.step_out, r.target_x)
+    bias_step = b.mul(r.columns, lanes)
     longest = b.sub(block.stop, block.start)
+    # The last panel may begin among the groups of the one before.
+    ends = b.icmp_signed("==", b.add(where.first, where.panels), r.panels)
+    shifted = b.icmp_signed("!=", b.srem(r.groups, lanes), number(0))
+    apart = b.zext(b.and_(ends, shifted), I64)
+    whole = b.sub(where.panels, apart)
+    paired = b.sdiv(whole, number(PAIR))
+    done = b.mul(paired, number(PAIR))
     with (
-        counted(b, longest, step=ROWS) as tile,
+        counted(b, longest, step=STRETCH) as stretch,
         counted(b, r.phases) as x,
         counted(b, r.columns) as column,
     ):
         phase = _phase(b, r, shape, block, where, (line.phase, x.index))
-        points = smaller(b, phase.count, number(ROWS))
-        begin = smaller(b, tile.index, b.sub(phase.count, points))
-        points = b.select(b.icmp_signed("<", tile.index, phase.count), points, number(0))
-        low = b.add(phase.low, begin)
+        points = smaller(b, b.sub(phase.count, stretch.index), number(STRETCH))
+        low = b.add(phase.low, stretch.index)
         data = place(b, line.data, b.mul(b.sub(low, block.start), in_step))
         coordinate = b.add(b.add(b.mul(low, r.step_out), r.shift_out), x.index)
         offset = b.add(b.mul(coordinate, r.target_x), b.mul(column.index, r.target_c))
         out = place(b, line.target, offset)
         weights = place(b, phase.weights, b.mul(column.index, phase.column_weights))
         bias = place(b, where.bias, b.mul(column.index, lanes))
-        bias_step = b.mul(r.columns, lanes)
-        with counted(b, where.panels, [data, weights, bias]) as panel:
-            group = first_group(b, r, shape, b.add(where.first, panel.index))
-            read, taken, added = panel.carried
-            b.call(
-                parts.sweep,
-                [place(b, out, group), read, taken, added, *phase.arguments, in_step, out_step,
-                 points],
-            )  # fmt: skip
-            panel.carried = [
-                place(b, read, r.region),
-                place(b, taken, r.panel_weights),
-                place(b, added, bias_step),
-            ]
+        with b.if_then(b.icmp_signed(">", points, number(0)), likely=True):
+            for kernel, panel, count in (
+                (parts.pairs, number(0), paired),
+                (parts.single, done, b.sub(whole, done)),
+                (parts.single, whole, apart),
+            ):
+                group = first_group(b, r, shape, b.add(where.first, panel))
+                sweep = Sweep(
+                    out=place(b, out, group),
+                    data=place(b, data, b.mul(panel, lanes)),
+                    weights=place(b, weights, b.mul(panel, r.panel_weights)),
+                    start=place(b, bias, b.mul(panel, bias_step)),
+                    offsets=phase.offsets,
+                    in_step=in_step,
+                    out_step=out_step,
+                    start_step=number(0),
+                    start_panel=bias_step,
+                    panel_weights=r.panel_weights,
+                    count=points,
+                    panels=count,
+                )
+                b.call(kernel, [*_values(sweep), *phase.taps])
+
+
+def _values(sweep: Sweep) -> list[ir.Value]:
+    return [getattr(sweep, field.name) for field in fields(sweep)]
 
 
 def _run_staged(  # noqa: PLR0913 - which line of what
@@ -375,34 +450,53 @@ def _run_staged(  # noqa: PLR0913 - which line of what
     where: _Place,
     line: _Line,
 ) -> None:
-    """Sum a line of every panel in scratch, all phases side by side, then store it."""
+    """Sum a line of two panels in scratch, all phases side by side, then store it."""
     lanes = number(shape.lanes)
-    point = b.mul(r.columns, lanes)
-    in_step = b.mul(b.mul(r.step_in, r.depth), lanes)
+    point = b.mul(r.columns, number(PAIR * shape.lanes))
+    in_step = b.mul(b.mul(r.step_in, r.depth), r.width)
     out_step = b.mul(r.step_out, point)
+    bias_step = b.mul(r.columns, lanes)
     origin = b.add(b.mul(block.start, r.step_out), r.shift_out)
     begin = larger(b, b.neg(origin), number(0))
     whole = b.mul(b.sub(block.stop, block.start), r.step_out)
     length = b.sub(smaller(b, whole, b.sub(r.size_out, origin)), begin)
-    with counted(b, where.panels) as panel:
-        data = place(b, line.data, b.mul(panel.index, r.region))
+    with counted(b, where.panels, step=PAIR) as panel:
+        data = place(b, line.data, b.mul(panel.index, lanes))
         moved = b.mul(panel.index, r.panel_weights)
-        bias = place(b, where.bias, b.mul(panel.index, point))
+        bias = place(b, where.bias, b.mul(panel.index, bias_step))
+        both = smaller(b, b.sub(where.panels, panel.index), number(PAIR))
+        pair = b.icmp_signed("==", both, number(PAIR))
         with counted(b, r.phases) as x:
             phase = _phase(b, r, shape, block, where, (line.phase, x.index))
             low = b.sub(phase.low, block.start)
             read = place(b, data, b.mul(low, in_step))
             out = place(b, where.sums, b.mul(b.add(b.mul(low, r.step_out), x.index), point))
             with counted(b, r.columns) as column:
-                channel = b.mul(column.index, lanes)
                 taken = b.add(moved, b.mul(column.index, phase.column_weights))
-                b.call(
-                    parts.sweep,
-                    [place(b, out, channel), read, place(b, phase.weights, taken),
-                     place(b, bias, channel), *phase.arguments, in_step, out_step, phase.count],
-                )  # fmt: skip
-        group = first_group(b, r, shape, b.add(where.first, panel.index))
+                sweep = Sweep(
+                    out=place(b, out, b.mul(column.index, number(PAIR * shape.lanes))),
+                    data=read,
+                    weights=place(b, phase.weights, taken),
+                    start=place(b, bias, b.mul(column.index, lanes)),
+                    offsets=phase.offsets,
+                    in_step=in_step,
+                    out_step=out_step,
+                    start_step=number(0),
+                    start_panel=bias_step,
+                    panel_weights=r.panel_weights,
+                    count=phase.count,
+                    panels=number(1),
+                )
+                with b.if_else(pair) as (two, one):
+                    with two:
+                        b.call(parts.pairs, [*_values(sweep), *phase.taps])
+                    with one:
+                        b.call(parts.single, [*_values(sweep), *phase.taps])
         x = b.mul(b.add(origin, begin), r.target_x)
-        target = place(b, line.target, b.add(x, b.mul(group, r.target_g)))
         sums = place(b, where.sums, b.mul(begin, point))
-        b.call(parts.store, [where.record, target, sums, length])
+        with counted(b, both) as half:
+            number_of = b.add(b.add(where.first, panel.index), half.index)
+            group = first_group(b, r, shape, number_of)
+            target = place(b, line.target, b.add(x, b.mul(group, r.target_g)))
+            mine = place(b, sums, b.mul(half.index, lanes))
+            b.call(parts.store, [where.record, target, mine, length])

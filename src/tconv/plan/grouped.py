@@ -28,7 +28,7 @@ SCALARS = (
     "outer", "groups", "panels", "panels_a_chunk", "chunks", "depth", "columns",
     "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
     "block", "begin", "end", "blocks", "phases", "span",
-    "outer_phases", "panel_weights", "region", "most_phases",
+    "outer_phases", "panel_weights", "width", "most_phases",
     "scratch_sums",
 )  # fmt: skip
 """The numbers of a record of grouped layers, in order."""
@@ -39,13 +39,15 @@ ARRAYS = (
     "begins", "ends", "outer_blocks", "axis_phases", "spans", "pitches",
     "phase_low", "phase_high", "last_low", "last_high",
     # one for each phase of all axes together
-    "phase_weights", "segment_start", "segment_count", "segment_depth",
-    "segments",
+    "phase_weights", "phase_start", "phase_taps", "phase_size",
+    "offsets",  # where each vector is that a weight multiplies, from a point's own
 )  # fmt: skip
 """The arrays of a record of grouped layers; a number tells where each begins."""
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
+PAIR = 2  # panels that are summed together
+MOST_TAPS = 6  # whose weights for two panels, two sums and an operand fit sixteen registers
 MOST_POINT = 1024  # bytes of one point that a work item takes: several cache lines
 LONG_LINES = 16  # a line is kept whole until it is so much longer than the block is high
 
@@ -83,12 +85,12 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
     extents = [
         axis.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
     ]
-    pitches = [depth * lanes * math.prod(extents[place + 1 :]) for place in range(len(axes))]
-    arrays, runs = _phase_tables(axes, pitches, depth * lanes, wanted)
+    width = _spread(a_chunk * lanes, 64 // item)
+    pitches = [depth * width * math.prod(extents[place + 1 :]) for place in range(len(axes))]
+    arrays, runs = _phase_tables(axes, pitches, width, (depth, wanted, lanes))
     last = axes[-1]
-    region = _spread(depth * lanes * math.prod(extents), 64 // item)
     scratch = Scratch(item)
-    scratch.take(a_chunk * region)
+    scratch.take(depth * width * math.prod(extents))
     numbers = {
         "groups": problem.groups,
         "panels": panels,
@@ -98,8 +100,8 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
         "columns": wanted,
         **axis_numbers(axes, block, blocks),
         "panel_weights": sum(map(len, runs)) * depth * wanted * lanes,
-        "region": region,
-        "scratch_sums": scratch.take(last.step_out * block[-1] * wanted * lanes),
+        "width": width,
+        "scratch_sums": scratch.take(last.step_out * block[-1] * wanted * PAIR * lanes),
     }
     arrays |= outer_tables(axes, block, blocks, pitches)
     return Grouped(
@@ -114,16 +116,26 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
 
 
 def _spread(elements: int, line: int) -> int:
-    """Return a size of an odd number of cache lines: panels must not meet in the same sets."""
+    """Return how far apart points lie: many cache lines should be an odd number of them.
+
+    Or points far apart would all meet in few sets of the first cache.
+    """
     lines = -(-elements // line)
-    return (lines | 1) * line
+    return (lines | 1) * line if lines >= 4 else elements
+
+
+def _at_once(taps: int) -> int:
+    """Return how many taps are summed at once, so that all turns take about as many."""
+    turns = max(1, -(-taps // MOST_TAPS))
+    return -(-taps // turns)
 
 
 def _phase_tables(
-    axes: list[AxisPhases], pitches: list[int], point: int, wanted: int
+    axes: list[AxisPhases], pitches: list[int], width: int, sizes: tuple[int, int, int]
 ) -> tuple[dict[str, list[int]], list[tuple[Tap, ...]]]:
     """Return where each phase's taps read and where its weights lie."""
     *outer, last = axes
+    depth, wanted, lanes = sizes
     arrays: dict[str, list[int]] = {name: [] for name in ARRAYS}
     runs: list[tuple[Tap, ...]] = []
     packed = 0
@@ -133,24 +145,22 @@ def _phase_tables(
             for axis, p in zip(outer, phase, strict=True)
         ]
         for x in range(len(last.ranges)):
-            offsets = last.offsets[x]
-            # Taps whose points are neighbours are one run of vectors.
-            merged = len(offsets) > 0 and offsets[-1] - offsets[0] == len(offsets) - 1
-            begins = offsets[:1] if merged else offsets
             arrays["phase_weights"].append(packed)
-            arrays["segment_start"].append(len(arrays["segments"]))
-            arrays["segment_depth"].append(len(offsets) if merged else 1)
+            arrays["phase_start"].append(len(arrays["offsets"]))
             taps: list[Tap] = []
             for combination in product(*met):
                 base = sum(
                     (offset - axis.low) * pitch
                     for (_, offset), axis, pitch in zip(combination, outer, pitches, strict=False)
                 )
-                arrays["segments"] += [base + (o - last.low) * point for o in begins]
-                taps += [(*(t for t, _ in combination[1:]), tap) for tap in last.taps[x]]
-            arrays["segment_count"].append(len(arrays["segments"]) - arrays["segment_start"][-1])
+                for tap, offset in zip(last.taps[x], last.offsets[x], strict=True):
+                    begin = base + (offset - last.low) * depth * width
+                    arrays["offsets"] += [begin + c * width for c in range(depth)]
+                    taps.append((*(t for t, _ in combination[1:]), tap))
+            arrays["phase_taps"].append(len(taps) * depth)
+            arrays["phase_size"].append(_at_once(len(taps) * depth))
             runs.append(tuple(taps))
-            packed += len(taps) * point * wanted
+            packed += len(taps) * depth * lanes * wanted
     return arrays, runs
 
 
