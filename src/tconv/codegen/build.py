@@ -19,6 +19,7 @@ class Turn:
 
     index: ir.Value
     carried: list[ir.Value]
+    following: ir.Value | None = None
 
 
 def number(value: int) -> ir.Constant:
@@ -69,13 +70,50 @@ def counted(
     last = b.block
     b.cbranch(b.icmp_signed("<", following, count), body, after)
     b.position_at_end(after)
+    turn.carried = _merged(b, start, before, turn.carried, last)
+
+
+def _merged(
+    b: ir.IRBuilder,
+    start: Sequence[ir.Value],
+    before: ir.Block,
+    carried: Sequence[ir.Value],
+    last: ir.Block,
+) -> list[ir.Value]:
+    """Return the values behind a loop: of its last turn, or those before it."""
     results = []
-    for value, later in zip(start, turn.carried, strict=True):
+    for value, later in zip(start, carried, strict=True):
         merged = b.phi(value.type)
         merged.add_incoming(value, before)
         merged.add_incoming(later, last)
         results.append(merged)
-    turn.carried = results
+    return results
+
+
+@contextmanager
+def advancing(
+    b: ir.IRBuilder, first: ir.Value, end: ir.Value, start: Sequence[ir.Value] = ()
+) -> Iterator[Turn]:
+    """Emit a loop from first to end whose turns tell where the next one begins.
+
+    Put that into ``turn.following``.  Carried values are handed on as in :func:`counted`.
+    """
+    before = b.block
+    body, after = b.append_basic_block("body"), b.append_basic_block("after")
+    b.cbranch(b.icmp_signed("<", first, end), body, after)
+    b.position_at_end(body)
+    phis = [b.phi(value.type) for value in (first, *start)]
+    turn = Turn(phis[0], phis[1:])
+    yield turn
+
+    returning = [turn.following, *turn.carried]
+    for phi, value, later in zip(phis, (first, *start), returning, strict=True):
+        phi.add_incoming(value, before)
+        phi.add_incoming(later, b.block)
+    last = b.block
+    b.cbranch(b.icmp_signed("<", turn.following, end), body, after)
+    b.position_at_end(after)
+    turn.carried = _merged(b, start, before, turn.carried, last)
 
 
 def place(b: ir.IRBuilder, pointer: ir.Value, index: ir.Value | int) -> ir.Value:

@@ -3,6 +3,9 @@
 A depthwise layer multiplies every channel by weights of its own, so neighbouring channels
 fill a vector and no matrix is needed.  A panel is one vector of groups; the last panel ends
 with the last group and may compute some groups of the one before again, to the same bits.
+
+Where groups lie side by side in both arrays, kernels read and write them in place and leave
+out what falls outside.  Otherwise the region that a block reads is packed, zeros around it.
 """
 
 import math
@@ -28,8 +31,8 @@ SCALARS = (
     "outer", "groups", "panels", "panels_a_chunk", "chunks", "depth", "columns",
     "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
     "block", "begin", "end", "blocks", "phases", "span",
-    "outer_phases", "panel_weights", "width", "most_phases",
-    "scratch_sums",
+    "outer_phases", "panel_weights", "width", "stage", "most_phases",
+    "scratch_sums", "scratch_outer", "scratch_table",
 )  # fmt: skip
 """The numbers of a record of grouped layers, in order."""
 
@@ -38,20 +41,27 @@ ARRAYS = (
     "sizes_in", "steps_in", "steps_out", "lows_in", "shifts_out", "outer_block",
     "begins", "ends", "outer_blocks", "axis_phases", "spans", "pitches",
     "phase_low", "phase_high", "last_low", "last_high",
-    # one for each phase of all axes together
-    "phase_weights", "phase_start", "phase_taps", "phase_size",
-    "offsets",  # where each vector is that a weight multiplies, from a point's own
+    # one for each phase of all axes together: its weights, and what it reads if packed
+    "phase_weights", "phase_start", "phase_segments",
+    "table",  # two for each segment: where in the region, and where among the weights
+    # one for each phase of all outer axes together, and its taps' offsets on each axis
+    "outer_start", "outer_count", "outer_offsets",
+    # one for each phase of the last axis: which kernel, how many taps it takes at once
+    "last_kind", "last_piece", "last_start", "last_count", "last_offsets",
 )  # fmt: skip
 """The arrays of a record of grouped layers; a number tells where each begins."""
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
-PAIR = 2  # panels that are summed together
-MOST_TAPS = 6  # whose weights for two panels, two sums and an operand fit sixteen registers
+ROWS = 4  # neighbouring points that fast kernels sum together
+KINDS = ((1, 0), (2, 1), (3, 1), (4, 1), (5, 1), (7, 1), (3, 2), (4, 2), (5, 2))
+"""Taps of a segment, and how many of them lie between two points; the first takes any."""
+
 MOST_POINT = 1024  # bytes of one point that a work item takes: several cache lines
 LONG_LINES = 16  # a line is kept whole until it is so much longer than the block is high
 
 Tap = tuple[int, ...]
+Run = tuple[tuple[Tap, ...], ...]  # the taps of a phase: of the outer axes, of the last one
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +70,7 @@ class Grouped:
 
     lanes: int
     record: tuple[int, ...]
-    runs: tuple[tuple[Tap, ...], ...]  # the taps of each phase, as their weights are packed
+    runs: tuple[Run, ...]  # one for each phase, in the order that their weights are packed
     panels: int
     block: tuple[int, ...]
     items: int
@@ -71,15 +81,15 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
     """Lay out blocks, panels of groups and tables for FINE or COARSE."""
     lanes = machine.lanes(problem.dtype)
     item = machine.vector_bytes // lanes
+    vector = lanes * item
     axes = all_phases(problem)
     depth, wanted = problem.coarse_channels, problem.fine_channels
     if problem.wanted is Operand.COARSE:
         depth, wanted = wanted, depth
     panels = -(-problem.groups // lanes)
-    chunks = -(-panels // max(1, MOST_POINT // (lanes * item * max(depth, wanted))))
-    a_chunk = -(-panels // chunks)
+    a_chunk = min(panels, max(1, MOST_POINT // (vector * max(depth, wanted))))
     chunks = -(-panels // a_chunk)
-    vector = lanes * item
+    a_chunk = -(-panels // chunks)
     block = _choose_block(axes, a_chunk * depth * vector, wanted * vector, machine)
     blocks = [-(-(axis.end - axis.begin) // size) for axis, size in zip(axes, block, strict=True)]
     extents = [
@@ -89,8 +99,11 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
     pitches = [depth * width * math.prod(extents[place + 1 :]) for place in range(len(axes))]
     arrays, runs = _phase_tables(axes, pitches, width, (depth, wanted, lanes))
     last = axes[-1]
+    line = last.step_out * (block[-1] + ROWS) * wanted
+    stage = min(a_chunk, max(1, machine.l1 // 2 // (line * vector)))
     scratch = Scratch(item)
-    scratch.take(depth * width * math.prod(extents))
+    scratch.take(depth * width * (math.prod(extents) + ROWS * last.step_in))
+    taps = math.prod(map(most_taps, axes))
     numbers = {
         "groups": problem.groups,
         "panels": panels,
@@ -99,10 +112,14 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
         "depth": depth,
         "columns": wanted,
         **axis_numbers(axes, block, blocks),
-        "panel_weights": sum(map(len, runs)) * depth * wanted * lanes,
+        "panel_weights": sum(len(run) * len(run[0]) for run in runs if run)
+        * depth * wanted * lanes,
         "width": width,
-        "scratch_sums": scratch.take(last.step_out * block[-1] * wanted * PAIR * lanes),
-    }
+        "stage": stage,
+        "scratch_sums": scratch.take(line * stage * lanes),
+        "scratch_outer": scratch.take_table(2 * taps),
+        "scratch_table": scratch.take_table(2 * taps * depth),
+    }  # fmt: skip
     arrays |= outer_tables(axes, block, blocks, pitches)
     return Grouped(
         lanes=lanes,
@@ -115,6 +132,11 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
     )
 
 
+def most_taps(axis: AxisPhases) -> int:
+    """Return how many taps of one axis a point meets at most."""
+    return max(map(len, axis.taps))
+
+
 def _spread(elements: int, line: int) -> int:
     """Return how far apart points lie: many cache lines should be an odd number of them.
 
@@ -124,43 +146,80 @@ def _spread(elements: int, line: int) -> int:
     return (lines | 1) * line if lines >= 4 else elements
 
 
-def _at_once(taps: int) -> int:
-    """Return how many taps are summed at once, so that all turns take about as many."""
-    turns = max(1, -(-taps // MOST_TAPS))
-    return -(-taps // turns)
+def choose_kind(axis: AxisPhases, phase: int) -> int:
+    """Return the kernel for a phase of the last axis: one that reads shared points once.
+
+    >>> from tconv.problem import Axis
+    >>> from tconv.plan.gather import axis_phases
+    >>> depthwise = axis_phases(Axis(8, 4, 4, stride=2, dilation=1, pad_begin=1), Operand.FINE)
+    >>> KINDS[choose_kind(depthwise, phase=0)]
+    (2, 1)
+    """
+    offsets = axis.offsets[phase]
+    if len(offsets) < 2:
+        return 0
+    apart = offsets[1] - offsets[0]
+    found = [
+        kind
+        for kind, (piece, ratio) in enumerate(KINDS)
+        if ratio and axis.step_in == ratio * apart and len(offsets) % piece == 0
+    ]
+    return max(found, key=lambda kind: KINDS[kind][0], default=0)
 
 
 def _phase_tables(
     axes: list[AxisPhases], pitches: list[int], width: int, sizes: tuple[int, int, int]
-) -> tuple[dict[str, list[int]], list[tuple[Tap, ...]]]:
+) -> tuple[dict[str, list[int]], list[Run]]:
     """Return where each phase's taps read and where its weights lie."""
     *outer, last = axes
     depth, wanted, lanes = sizes
     arrays: dict[str, list[int]] = {name: [] for name in ARRAYS}
-    runs: list[tuple[Tap, ...]] = []
+    for phase, offsets in enumerate(last.offsets):
+        kind = choose_kind(last, phase)
+        arrays["last_kind"].append(kind)
+        arrays["last_piece"].append(KINDS[kind][0])
+        arrays["last_start"].append(len(arrays["last_offsets"]))
+        arrays["last_count"].append(len(offsets))
+        arrays["last_offsets"] += offsets
+    arrays["last_offsets"].append(0)  # kernels look at the first of a phase without taps too
+    runs: list[Run] = []
     packed = 0
-    for phase in product(*(range(len(axis.ranges)) for axis in outer)):
-        met = [
-            list(zip(axis.taps[p], axis.offsets[p], strict=True))
-            for axis, p in zip(outer, phase, strict=True)
-        ]
-        for x in range(len(last.ranges)):
-            arrays["phase_weights"].append(packed)
-            arrays["phase_start"].append(len(arrays["offsets"]))
-            taps: list[Tap] = []
-            for combination in product(*met):
-                base = sum(
-                    (offset - axis.low) * pitch
-                    for (_, offset), axis, pitch in zip(combination, outer, pitches, strict=False)
+    for phases in product(*(range(len(axis.ranges)) for axis in outer)):
+        combinations = list(
+            product(
+                *(
+                    zip(axis.taps[p], axis.offsets[p], strict=True)
+                    for axis, p in zip(outer, phases, strict=True)
                 )
-                for tap, offset in zip(last.taps[x], last.offsets[x], strict=True):
-                    begin = base + (offset - last.low) * depth * width
-                    arrays["offsets"] += [begin + c * width for c in range(depth)]
-                    taps.append((*(t for t, _ in combination[1:]), tap))
-            arrays["phase_taps"].append(len(taps) * depth)
-            arrays["phase_size"].append(_at_once(len(taps) * depth))
-            runs.append(tuple(taps))
-            packed += len(taps) * depth * lanes * wanted
+            )
+        )
+        arrays["outer_start"].append(len(arrays["outer_offsets"]))
+        arrays["outer_count"].append(len(combinations))
+        begins = []
+        for combination in combinations:
+            arrays["outer_offsets"] += [offset for _, offset in combination]
+            steps = zip(combination, outer, pitches, strict=False)
+            begins.append(sum((offset - a.low) * pitch for (_, offset), a, pitch in steps))
+        for x, offsets in enumerate(last.offsets):
+            arrays["phase_weights"].append(packed)
+            arrays["phase_start"].append(len(arrays["table"]))
+            pieces = range(0, len(offsets), arrays["last_piece"][x])
+            inner = [(offsets[t] - last.low) * depth * width for t in pieces]
+            weight = 0
+            for begin, c in product(begins, range(depth)):
+                for where, t in zip(inner, pieces, strict=True):
+                    arrays["table"] += [begin + where + c * width, (weight + t) * lanes]
+                weight += len(offsets)
+            arrays["phase_segments"].append(len(begins) * depth * len(inner))
+            packed += weight * wanted * lanes
+            # Of the batch there is nothing to tell.
+            runs.append(
+                tuple(
+                    tuple((*(t for t, _ in combination[1:]), tap) for tap in last.taps[x])
+                    for combination in combinations
+                    if offsets
+                )
+            )
     return arrays, runs
 
 

@@ -137,23 +137,25 @@ class GroupedRunner(_Runner):
         firsts = np.minimum(np.arange(recipe.panels) * lanes, groups - lanes)
         self.groups = firsts[:, None] + np.arange(lanes)  # by panel and lane
         super().__init__(problem, recipe, grouped_kernel(problem.dtype))
-        self.runs = [tuple(np.array(run).T) for run in recipe.runs if run]
+        # By axis of the weights: which of it, for each tap of the outer axes and of the last.
+        self.runs = [tuple(np.moveaxis(np.array(run), -1, 0)) for run in recipe.runs if run]
 
     def pack(self, weights: Array) -> PackedWeights:
-        """Return the weights by panel, phase, written channel, tap, read channel and lane."""
+        """Return the weights by panel, phase, written channel, tap, read channel and lane.
+
+        The read channel stands between taps of the outer axes and of the last one.
+        """
         problem = self.problem
         read, written = self.letters
         shape, permutation = problem.path(Operand.WEIGHTS, f"x{written}{read}g")
         view = weights.reshape(shape).transpose(permutation)
-        columns, depth = problem.sizes[written], problem.sizes[read]
         parts = [
-            view[run][..., self.groups].transpose(3, 1, 0, 2, 4).reshape(len(self.groups), -1)
+            view[run][..., self.groups].transpose(4, 2, 0, 3, 1, 5).reshape(len(self.groups), -1)
             for run in self.runs
         ]
-        if parts:
-            panels = np.ascontiguousarray(np.concatenate(parts, axis=1))
-        else:
-            panels = np.zeros((len(self.groups), columns * depth), self.dtype)
+        panels = np.ascontiguousarray(
+            np.concatenate(parts, axis=1) if parts else np.zeros((1, 1), self.dtype)
+        )
         finite = bool(np.isfinite(panels).all())
         return PackedWeights(panels, address(panels), weights, finite=finite)
 

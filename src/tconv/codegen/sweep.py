@@ -1,0 +1,140 @@
+"""Sweeps: sums of neighbouring points, one vector of groups after the other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from llvmlite import ir
+
+from tconv.codegen.block import KernelShape
+from tconv.codegen.build import (
+    FLOATS,
+    I64,
+    counted,
+    fma,
+    function,
+    load,
+    number,
+    place,
+    store,
+)
+from tconv.codegen.squares import covered, sizes
+from tconv.plan.grouped import KINDS, ROWS
+
+MOST_ROWS = 8  # points of the kernel that takes any taps: it reads a weight for each
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """The arguments of a sweep, in order.
+
+    ``out[i * out_step + p] = bias[p] + sum of weights[p, s, k] * data[table[s] + i * in_step
+    + k * tap_step + p]`` for every point i and panel p, over segments s and their taps k.
+    """
+
+    out: ir.Value
+    data: ir.Value
+    weights: ir.Value
+    bias: ir.Value
+    table: ir.Value  # two for each segment: where from a point's data, where among the weights
+    segments: ir.Value
+    in_step: ir.Value
+    tap_step: ir.Value
+    out_step: ir.Value
+    bias_step: ir.Value  # from panel to panel
+    weights_step: ir.Value  # from panel to panel
+    count: ir.Value  # of points
+    panels: ir.Value
+
+    def values(self) -> list[ir.Value]:
+        """Return the arguments of a call."""
+        return [getattr(self, field.name) for field in fields(self)]
+
+
+def emit_sweep(module: ir.Module, shape: KernelShape) -> ir.Function:
+    """Emit ``sweep(kind, ...)``, whose kind is an index of KINDS; there are points to sum.
+
+    Any but the first sums at least ROWS points.
+    """
+    pointer = FLOATS[shape.dtype].as_pointer()
+    kinds = [*[pointer] * 4, I64.as_pointer(), *[I64] * 8]
+    made, b = function(module, f"sweep_{shape.dtype}", [I64, *kinds])
+    s = Sweep(*made.args[1:])
+    after = b.append_basic_block("after")
+    switch = b.switch(made.args[0], after)
+    for index, (taps, ratio) in enumerate(KINDS):
+        kernel, inside = function(module, f"sweep_{shape.dtype}_{taps}_{ratio}", kinds)
+        inner = Sweep(*kernel.args)
+        if ratio:
+            _emit_shared(inside, shape, inner, taps, ratio)
+        else:
+            _emit_any(inside, shape, inner)
+        inside.ret_void()
+        case = b.append_basic_block(f"taps{taps}")
+        switch.add_case(number(index), case)
+        b.position_at_end(case)
+        b.call(kernel, s.values())
+        b.branch(after)
+    b.position_at_end(after)
+    b.ret_void()
+    return made
+
+
+def _emit_any(b: ir.IRBuilder, shape: KernelShape, s: Sweep) -> None:
+    """Sum segments of one tap, any number of points."""
+    vector = ir.VectorType(FLOATS[shape.dtype], shape.lanes)
+
+    def segment(totals: Sequence[ir.Value], data: ir.Value, weights: ir.Value) -> list[ir.Value]:
+        weight = load(b, weights, 0, vector)
+        return [
+            fma(b, weight, load(b, data, b.mul(number(r), s.in_step), vector), total)
+            for r, total in enumerate(totals)
+        ]
+
+    for rows in sizes(MOST_ROWS):
+        with covered(b, s.count, rows, MOST_ROWS) as first:
+            _emit_panels(b, shape, s, (first, rows), segment)
+
+
+def _emit_shared(b: ir.IRBuilder, shape: KernelShape, s: Sweep, taps: int, ratio: int) -> None:
+    """Sum segments of some taps; what neighbouring points share is read once."""
+    vector = ir.VectorType(FLOATS[shape.dtype], shape.lanes)
+
+    def segment(totals: Sequence[ir.Value], data: ir.Value, weights: ir.Value) -> list[ir.Value]:
+        kept = [load(b, weights, k * shape.lanes, vector) for k in range(taps)]
+        sums = list(totals)
+        for j in range(ratio * (ROWS - 1) + taps):
+            users = [(r, j - ratio * r) for r in range(ROWS) if 0 <= j - ratio * r < taps]
+            value = load(b, data, b.mul(number(j), s.tap_step), vector) if users else None
+            for r, k in users:
+                sums[r] = fma(b, kept[k], value, sums[r])
+        return sums
+
+    with covered(b, s.count, ROWS, ROWS) as first:
+        _emit_panels(b, shape, s, (first, ROWS), segment)
+
+
+def _emit_panels(b, shape, s, numbers, segment) -> None:
+    """Emit the loops over panels and segments of some points."""
+    vector = ir.VectorType(FLOATS[shape.dtype], shape.lanes)
+    first, rows = numbers
+    begin = [
+        place(b, s.data, b.mul(first, s.in_step)),
+        place(b, s.out, b.mul(first, s.out_step)),
+        s.weights,
+        s.bias,
+    ]
+    with counted(b, s.panels, begin) as panel:
+        data, out, weights, bias = panel.carried
+        start = [load(b, bias, 0, vector)] * rows
+        with counted(b, s.segments, [s.table, *start]) as turn:
+            entry, *totals = turn.carried
+            read, taken = place(b, data, load(b, entry)), place(b, weights, load(b, entry, 1))
+            turn.carried = [place(b, entry, 2), *segment(totals, read, taken)]
+        for r, total in enumerate(turn.carried[1:]):
+            store(b, total, out, b.mul(number(r), s.out_step))
+        panel.carried = [
+            place(b, data, shape.lanes),
+            place(b, out, shape.lanes),
+            place(b, weights, s.weights_step),
+            place(b, bias, s.bias_step),
+        ]
