@@ -57,7 +57,8 @@ ROWS = 4  # neighbouring points that fast kernels sum together
 KINDS = ((1, 0), (2, 1), (3, 1), (4, 1), (5, 1), (7, 1), (3, 2), (4, 2), (5, 2))
 """Taps of a segment, and how many of them lie between two points; the first takes any."""
 
-MOST_POINT = 1024  # bytes of one point that a work item takes: several cache lines
+MOST_POINT = 128  # bytes of one packed point: whole cache lines, but not many
+FEW_PANELS = 8  # that a work item takes in place: whole cache lines
 LONG_LINES = 16  # a line is kept whole until it is so much longer than the block is high
 
 Tap = tuple[int, ...]
@@ -87,10 +88,17 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
     if problem.wanted is Operand.COARSE:
         depth, wanted = wanted, depth
     panels = -(-problem.groups // lanes)
-    a_chunk = min(panels, max(1, MOST_POINT // (vector * max(depth, wanted))))
-    chunks = -(-panels // a_chunk)
+    direct = in_place(problem)
+    taps = math.prod(axis.taps for axis in problem.axes)
+    a_chunk = MOST_POINT // (vector * max(depth, wanted))
+    if direct:
+        a_chunk = max(machine.l1 // 2 // (vector * taps), FEW_PANELS)
+    chunks = -(-panels // max(1, a_chunk))
     a_chunk = -(-panels // chunks)
-    block = _choose_block(axes, a_chunk * depth * vector, wanted * vector, machine)
+    if direct:
+        block = _choose_lines(axes, a_chunk * vector, machine)
+    else:
+        block = _choose_block(axes, a_chunk * depth * vector, wanted * vector, machine)
     blocks = [-(-(axis.end - axis.begin) // size) for axis, size in zip(axes, block, strict=True)]
     extents = [
         axis.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
@@ -103,7 +111,7 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
     stage = min(a_chunk, max(1, machine.l1 // 2 // (line * vector)))
     scratch = Scratch(item)
     scratch.take(depth * width * (math.prod(extents) + ROWS * last.step_in))
-    taps = math.prod(map(most_taps, axes))
+    met = math.prod(map(most_taps, axes))
     numbers = {
         "groups": problem.groups,
         "panels": panels,
@@ -117,8 +125,8 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
         "width": width,
         "stage": stage,
         "scratch_sums": scratch.take(line * stage * lanes),
-        "scratch_outer": scratch.take_table(2 * taps),
-        "scratch_table": scratch.take_table(2 * taps * depth),
+        "scratch_outer": scratch.take_table(2 * met),
+        "scratch_table": scratch.take_table(2 * met * depth),
     }  # fmt: skip
     arrays |= outer_tables(axes, block, blocks, pitches)
     return Grouped(
@@ -221,6 +229,36 @@ def _phase_tables(
                 )
             )
     return arrays, runs
+
+
+def in_place(problem: Problem) -> bool:
+    """Tell whether groups lie side by side in arrays that are laid out as they should be.
+
+    Kernels look at the steps of the very arrays; this only chooses blocks.
+    """
+    layouts = problem.coarse_layout, problem.fine_layout
+    channels = problem.coarse_channels, problem.fine_channels
+    return channels == (1, 1) and all("g" in layout.words[-1] for layout in layouts)
+
+
+def _choose_lines(axes: list[AxisPhases], point: int, machine: Machine) -> list[int]:
+    """Return how many points of each axis one work item takes in place.
+
+    Long lines, in blocks that are both many enough for all workers and worth waking one.
+    """
+    sizes = [axis.end - axis.begin for axis in axes]
+    block = list(sizes)
+
+    def too_large() -> bool:
+        return (
+            point
+            * math.prod(b * max(a.step_in, a.step_out) for a, b in zip(axes, block, strict=True))
+            > machine.l2 // 2
+        )
+
+    while max(block) > 1 and too_large():
+        shrink(block, sizes, next(d for d, size in enumerate(block) if size > 1))
+    return block
 
 
 def _choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine) -> list[int]:
