@@ -1,6 +1,6 @@
 """Sweeps: sums of neighbouring points, one vector of groups after the other."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 from llvmlite import ir
@@ -20,7 +20,7 @@ from tconv.codegen.build import (
 from tconv.codegen.squares import covered, sizes
 from tconv.plan.grouped import KINDS, ROWS
 
-MOST_ROWS = 8  # points of the kernel that takes any taps: it reads a weight for each
+PANELS = 2  # that are summed together: they share cache lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ def _emit_any(b: ir.IRBuilder, shape: KernelShape, s: Sweep) -> None:
             for r, total in enumerate(totals)
         ]
 
-    for rows in sizes(MOST_ROWS):
-        with covered(b, s.count, rows, MOST_ROWS) as first:
+    for rows in sizes(ROWS):
+        with covered(b, s.count, rows, ROWS) as first:
             _emit_panels(b, shape, s, (first, rows), segment)
 
 
@@ -113,28 +113,54 @@ def _emit_shared(b: ir.IRBuilder, shape: KernelShape, s: Sweep, taps: int, ratio
         _emit_panels(b, shape, s, (first, ROWS), segment)
 
 
-def _emit_panels(b, shape, s, numbers, segment) -> None:
-    """Emit the loops over panels and segments of some points."""
-    vector = ir.VectorType(FLOATS[shape.dtype], shape.lanes)
+Segment = Callable[[Sequence[ir.Value], ir.Value, ir.Value], list[ir.Value]]
+
+
+def _emit_panels(
+    b: ir.IRBuilder,
+    shape: KernelShape,
+    s: Sweep,
+    numbers: tuple[ir.Value, int],
+    segment: Segment,
+) -> None:
+    """Emit the loops over panels and segments of some points: by twos, then what is left."""
     first, rows = numbers
-    begin = [
-        place(b, s.data, b.mul(first, s.in_step)),
-        place(b, s.out, b.mul(first, s.out_step)),
-        s.weights,
-        s.bias,
-    ]
-    with counted(b, s.panels, begin) as panel:
-        data, out, weights, bias = panel.carried
-        start = [load(b, bias, 0, vector)] * rows
-        with counted(b, s.segments, [s.table, *start]) as turn:
-            entry, *totals = turn.carried
-            read, taken = place(b, data, load(b, entry)), place(b, weights, load(b, entry, 1))
-            turn.carried = [place(b, entry, 2), *segment(totals, read, taken)]
-        for r, total in enumerate(turn.carried[1:]):
-            store(b, total, out, b.mul(number(r), s.out_step))
-        panel.carried = [
-            place(b, data, shape.lanes),
-            place(b, out, shape.lanes),
-            place(b, weights, s.weights_step),
-            place(b, bias, s.bias_step),
-        ]
+    data, out = place(b, s.data, b.mul(first, s.in_step)), place(b, s.out, b.mul(first, s.out_step))
+    whole = b.and_(s.panels, number(-PANELS))
+    carried = [data, out, s.weights, s.bias]
+    for panels, start, end in ((PANELS, number(0), whole), (1, whole, s.panels)):
+        with counted(b, end, carried, first=start, step=panels) as panel:
+            _emit_segments(b, shape, s, (panel.carried, rows, panels), segment)
+            steps = shape.lanes, shape.lanes, s.weights_step, s.bias_step
+            for _ in range(panels):
+                panel.carried = [
+                    place(b, pointer, step)
+                    for pointer, step in zip(panel.carried, steps, strict=True)
+                ]
+        carried = panel.carried
+
+
+def _emit_segments(
+    b: ir.IRBuilder,
+    shape: KernelShape,
+    s: Sweep,
+    numbers: tuple[Sequence[ir.Value], int, int],
+    segment: Segment,
+) -> None:
+    """Sum some panels of some points over all segments."""
+    vector = ir.VectorType(FLOATS[shape.dtype], shape.lanes)
+    (data, out, weights, bias), rows, panels = numbers
+    steps = [b.mul(number(v), s.weights_step) for v in range(panels)]
+    start = []
+    for v in range(panels):
+        start += [load(b, place(b, bias, b.mul(number(v), s.bias_step)), 0, vector)] * rows
+    with counted(b, s.segments, [s.table, *start]) as turn:
+        entry, *totals = turn.carried
+        read, taken = place(b, data, load(b, entry)), place(b, weights, load(b, entry, 1))
+        turn.carried = [place(b, entry, 2)]
+        for v, step in enumerate(steps):
+            mine = totals[v * rows : (v + 1) * rows]
+            turn.carried += segment(mine, place(b, read, v * shape.lanes), place(b, taken, step))
+    for k, total in enumerate(turn.carried[1:]):
+        v, r = divmod(k, rows)
+        store(b, total, place(b, out, v * shape.lanes), b.mul(number(r), s.out_step))
