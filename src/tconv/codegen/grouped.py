@@ -21,115 +21,15 @@ from tconv.codegen.build import (
     counted,
     function,
     larger,
-    load,
     number,
     place,
     smaller,
-    store,
 )
 from tconv.codegen.gather import settle_phase, target_line
-from tconv.codegen.rows import zero_fill
-from tconv.codegen.squares import emit_turn_in, emit_turn_out
+from tconv.codegen.meetings import Tables, fill_outer, fill_segments, same_taps, tap_step
+from tconv.codegen.panels import Packing, emit_pack_groups, emit_store_groups, first_group
 from tconv.codegen.sweep import Sweep, emit_sweep
 from tconv.plan.grouped import ARRAYS, FIELDS, ROWS
-
-FAR = 1 << 60  # no array has so many points
-
-
-def emit_pack_groups(module: ir.Module, shape: KernelShape) -> ir.Function:
-    """Emit ``pack_groups(record, target, source, first, panels, before, count, after)``.
-
-    Writes one line, ``[point][channel][panel][lane]``: zeros, ``count`` points, zeros.
-    """
-    pointer = FLOATS[shape.dtype].as_pointer()
-    turn = emit_turn_in(module, shape.dtype, shape.lanes)
-    made, b = function(
-        module, f"pack_groups_{shape.dtype}", [I64.as_pointer(), pointer, pointer, *[I64] * 5]
-    )
-    record, target, source, first, panels, before, count, after = made.args
-    for argument in made.args[:3]:
-        argument.add_attribute("noalias")
-    r = Record(b, record, FIELDS, ARRAYS)
-    vector = ir.VectorType(FLOATS[shape.dtype], shape.lanes)
-    width, depth = r.width, r.depth
-    g_step, c_step, x_step = r.source_g, r.source_c, r.source_x
-    point = b.mul(depth, width)
-    head, body = b.mul(before, point), b.mul(count, point)
-    zero_fill(b, target, head, shape.dtype)
-    zero_fill(b, place(b, target, b.add(head, body)), b.mul(after, point), shape.dtype)
-    inner = place(b, target, head)
-    one, lanes = number(1), number(shape.lanes)
-    origin, last = b.mul(first, lanes), b.sub(r.groups, lanes)
-    with b.if_else(b.icmp_signed("==", g_step, one)) as (side_by_side, apart):
-        with side_by_side, counted(b, count) as x, counted(b, depth) as c:
-            read = place(b, source, b.add(b.mul(x.index, x_step), b.mul(c.index, c_step)))
-            write = place(b, inner, b.mul(b.add(b.mul(x.index, depth), c.index), width))
-            with counted(b, b.mul(panels, lanes), step=shape.lanes) as k:
-                group = smaller(b, b.add(origin, k.index), last)
-                store(b, load(b, read, group, vector), write, k.index)
-        with apart, counted(b, panels) as panel:
-            group = first_group(b, r, shape, b.add(first, panel.index))
-            read = place(b, source, b.mul(group, g_step))
-            write = place(b, inner, b.mul(panel.index, lanes))
-            with b.if_else(b.icmp_signed("==", x_step, one)) as (lines, others):
-                with lines, counted(b, depth) as c:
-                    to = place(b, write, b.mul(c.index, width))
-                    plane = place(b, read, b.mul(c.index, c_step))
-                    b.call(turn, [to, point, plane, g_step, count])
-                with others, counted(b, count) as x:
-                    to = place(b, write, b.mul(x.index, point))
-                    here = place(b, read, b.mul(x.index, x_step))
-                    with b.if_else(b.icmp_signed("==", c_step, one)) as (matrix, scattered):
-                        with matrix:
-                            b.call(turn, [to, width, here, g_step, depth])
-                        with scattered, counted(b, depth) as c, counted(b, lanes) as lane:
-                            k = b.add(b.mul(c.index, width), lane.index)
-                            moved = b.add(b.mul(c.index, c_step), b.mul(lane.index, g_step))
-                            store(b, load(b, here, moved), to, k)
-    b.ret_void()
-    return made
-
-
-def emit_store_groups(module: ir.Module, shape: KernelShape) -> ir.Function:
-    """Emit ``store_groups(record, target, sums, count)``, a line of one panel.
-
-    The sums are ``[point][channel][panel][lane]``.
-    """
-    pointer = FLOATS[shape.dtype].as_pointer()
-    turn = emit_turn_out(module, shape.dtype, shape.lanes)
-    made, b = function(
-        module, f"store_groups_{shape.dtype}", [I64.as_pointer(), pointer, pointer, I64]
-    )
-    record, target, sums, count = made.args
-    for argument in made.args[:3]:
-        argument.add_attribute("noalias")
-    r = Record(b, record, FIELDS, ARRAYS)
-    columns, g_step, c_step, x_step = r.columns, r.target_g, r.target_c, r.target_x
-    lanes, pitch = number(shape.lanes), b.mul(r.stage, number(shape.lanes))
-    point = b.mul(columns, pitch)
-    one = number(1)
-    with b.if_else(b.icmp_signed("==", x_step, one)) as (lines, others):
-        with lines, counted(b, columns) as c:
-            plane = place(b, target, b.mul(c.index, c_step))
-            b.call(turn, [plane, g_step, place(b, sums, b.mul(c.index, pitch)), point, count])
-        with others, counted(b, count) as x:
-            to = place(b, target, b.mul(x.index, x_step))
-            here = place(b, sums, b.mul(x.index, point))
-            with b.if_else(b.icmp_signed("==", c_step, one)) as (matrix, scattered):
-                with matrix:
-                    b.call(turn, [to, g_step, here, pitch, columns])
-                with scattered, counted(b, columns) as c, counted(b, lanes) as lane:
-                    k = b.add(b.mul(c.index, pitch), lane.index)
-                    moved = b.add(b.mul(c.index, c_step), b.mul(lane.index, g_step))
-                    store(b, load(b, here, k), to, moved)
-    b.ret_void()
-    return made
-
-
-def first_group(b: ir.IRBuilder, r: Record, shape: KernelShape, panel: ir.Value) -> ir.Value:
-    """Return the group in lane 0: the last panel ends with the last group."""
-    lanes = number(shape.lanes)
-    return smaller(b, b.mul(panel, lanes), b.sub(r.groups, lanes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +43,9 @@ class _Parts:
 class _Place:
     """Where a work item finds and puts things."""
 
-    record: ir.Value
     region: ir.Value
     sums: ir.Value
-    outer: ir.Value  # table: taps of the outer axes that a line meets
-    table: ir.Value  # the same of all axes, for some points
-    points: ir.Value  # by outer axis, what a line's points begin to read
+    tables: Tables
     first: ir.Value  # panel
     panels: ir.Value  # of this item
     source: ir.Value
@@ -211,12 +108,9 @@ def _find(
     )
     biases = b.mul(r.columns, number(shape.lanes))
     return _Place(
-        record=r.pointer,
         region=scratch,
         sums=place(b, scratch, r.scratch_sums),
-        outer=outer,
-        table=table,
-        points=points,
+        tables=Tables(points, outer, table),
         first=first,
         panels=smaller(b, b.sub(r.panels, first), r.panels_a_chunk),
         source=r.pointer_to("source", pointer),
@@ -244,8 +138,21 @@ def _pack_region(
         tail = b.sub(b.sub(length, head), body)
         origin = b.add(read, b.mul(b.add(first, head), r.source_x))
         offset = b.select(valid, origin, number(0))
-        out, start = place(b, where.region, target), place(b, where.source, offset)
-        b.call(pack, [where.record, out, start, where.first, where.panels, head, body, tail])
+        packing = Packing(
+            before=head,
+            count=body,
+            after=tail,
+            groups=r.groups,
+            first=where.first,
+            panels=where.panels,
+            depth=r.depth,
+            width=r.width,
+            g_step=r.source_g,
+            c_step=r.source_c,
+            x_step=r.source_x,
+        )
+        ends = [place(b, where.region, target), place(b, where.source, offset)]
+        b.call(pack, [*ends, *packing.values()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +163,8 @@ class _Phase:
     low: ir.Value
     count: ir.Value
     kind: ir.Value
+    taps: ir.Value  # of the last axis
+    offsets: ir.Value
     weights: ir.Value
     column_weights: ir.Value  # elements from one written channel to the next
 
@@ -272,14 +181,17 @@ def _phase(  # noqa: PLR0913 - which phase of what
     low = larger(b, block.start, r.at("last_low", x))
     high = smaller(b, block.stop, r.at("last_high", x))
     both = b.add(b.mul(phase, r.phases), x)
-    taps = b.mul(r.at("outer_count", phase), b.mul(r.at("last_count", x), r.depth))
+    taps = r.at("last_count", x)
+    weights = b.mul(b.mul(r.at("outer_count", phase), taps), r.depth)
     return _Phase(
         both,
         low,
         larger(b, b.sub(high, low), number(0)),
         r.at("last_kind", x),
+        taps,
+        place(b, r.last_offsets, r.at("last_start", x)),
         place(b, where.weights, r.at("phase_weights", both)),
-        b.mul(taps, number(shape.lanes)),
+        b.mul(weights, number(shape.lanes)),
     )
 
 
@@ -323,7 +235,7 @@ def _run_staged(  # noqa: PLR0913 - which line of what
                 table=place(b, r.table, r.at("phase_start", phase.both)),
                 segments=r.at("phase_segments", phase.both),
                 in_step=in_step,
-                tap_step=_tap_step(b, r, x.index, packed),
+                tap_step=tap_step(b, phase.offsets, phase.taps, packed),
                 out_step=b.mul(r.step_out, point),
                 bias_step=biases,
                 weights_step=r.panel_weights,
@@ -335,19 +247,14 @@ def _run_staged(  # noqa: PLR0913 - which line of what
         moved = b.mul(b.add(origin, begin), r.target_x)
         sums = place(b, where.sums, b.mul(begin, point))
         with counted(b, panels) as one:
-            group = first_group(b, r, shape, b.add(b.add(where.first, panel.index), one.index))
+            group = first_group(
+                b, shape, r.groups, b.add(b.add(where.first, panel.index), one.index)
+            )
             target = place(b, line.target, b.add(moved, b.mul(group, r.target_g)))
             mine = place(b, sums, b.mul(one.index, lanes))
-            b.call(parts.store, [where.record, target, mine, length])
+            steps = [r.target_g, r.target_c, r.target_x]
+            b.call(parts.store, [target, mine, length, r.columns, pitch, *steps])
         panel.following = b.add(panel.index, r.stage)
-
-
-def _tap_step(b: ir.IRBuilder, r: Record, x: ir.Value, point: ir.Value) -> ir.Value:
-    """Return how far apart two taps of a phase read, where it has two."""
-    offsets = place(b, r.last_offsets, r.at("last_start", x))
-    several = b.icmp_signed(">", r.at("last_count", x), number(1))
-    second = load(b, offsets, b.zext(several, I64))
-    return b.mul(b.sub(second, load(b, offsets)), point)
 
 
 def _run_direct(  # noqa: PLR0913 - which line of what
@@ -364,102 +271,27 @@ def _run_direct(  # noqa: PLR0913 - which line of what
     Neighbouring points that meet the same taps are summed together; a tap that falls outside
     of the source is left out.
     """
-    outer = _fill_outer(b, r, block, where, line)
+    offsets = place(b, r.outer_offsets, r.at("outer_start", line.phase))
+    numbers = line.index, offsets, r.at("outer_count", line.phase), r.source_steps
+    outer = fill_outer(b, r, block, where.tables, numbers)
     with counted(b, r.phases) as x:
         phase = _phase(b, r, shape, block, where, (line.phase, x.index))
-        taps = r.at("last_count", x.index)
-        offsets = place(b, r.last_offsets, r.at("last_start", x.index))
         high = b.add(phase.low, phase.count)
         with advancing(b, phase.low, high) as run:
             begin = b.mul(run.index, r.step_in)
-            met, length = _same_taps(b, r, offsets, taps, begin)
+            met, length = same_taps(b, r, phase.offsets, phase.taps, begin)
             end = smaller(b, b.add(run.index, length), high)
             points = b.sub(end, run.index)
             enough = b.icmp_signed(">=", points, number(ROWS))
-            fast = b.and_(b.icmp_signed("==", met, taps), enough)
+            fast = b.and_(b.icmp_signed("==", met, phase.taps), enough)
             piece = b.select(fast, r.at("last_piece", x.index), number(1))
             kind = b.select(fast, phase.kind, number(0))
-            segments = _fill_table(b, r, shape, where, offsets, (taps, outer, begin, piece))
+            some = phase.taps, outer, begin, piece, r.source_x, shape.lanes
+            segments = fill_segments(b, r, where.tables, phase.offsets, some)
             coordinate = b.add(b.add(b.mul(run.index, r.step_out), r.shift_out), x.index)
             out = place(b, line.target, b.mul(coordinate, r.target_x))
-            tap_step = _tap_step(b, r, x.index, r.source_x)
-            _run_points(b, r, shape, parts, where, phase,
-                        (kind, out, segments, tap_step, points))  # fmt: skip
+            _run_points(b, r, shape, parts, where, phase, (kind, out, segments, points))
             run.following = end
-
-
-def _fill_outer(b: ir.IRBuilder, r: Record, block: Block, where: _Place, line: _Line) -> ir.Value:
-    """Note which taps of the outer axes meet a line of the source; return how many do."""
-    with counted(b, r.outer, [line.index]) as axis:
-        d = b.sub(b.sub(r.outer, number(1)), axis.index)
-        (rest,) = axis.carried
-        extent = load(b, block.extents, d)
-        here = b.add(b.srem(rest, extent), load(b, block.lows, d))
-        store(b, b.mul(here, r.at("steps_in", d)), where.points, d)
-        axis.carried = [b.sdiv(rest, extent)]
-    offsets = place(b, r.outer_offsets, r.at("outer_start", line.phase))
-    with counted(b, r.at("outer_count", line.phase), [number(0), offsets]) as tap:
-        found, mine = tap.carried
-        with counted(b, r.outer, [number(0), number(1)]) as axis:
-            read, valid = axis.carried
-            coordinate = b.add(load(b, where.points, axis.index), load(b, mine, axis.index))
-            inside = b.icmp_unsigned("<", coordinate, r.at("sizes_in", axis.index))
-            axis.carried = [
-                b.add(read, b.mul(coordinate, r.at("source_steps", axis.index))),
-                b.and_(valid, b.zext(inside, I64)),
-            ]
-        read, valid = axis.carried
-        entry = place(b, where.outer, b.mul(found, number(2)))
-        store(b, read, entry)
-        store(b, tap.index, entry, 1)
-        tap.carried = [b.add(found, valid), place(b, mine, r.outer)]
-    return tap.carried[0]
-
-
-def _same_taps(
-    b: ir.IRBuilder, r: Record, offsets: ir.Value, taps: ir.Value, begin: ir.Value
-) -> tuple[ir.Value, ir.Value]:
-    """Return how many taps of the last axis a point meets, and how many points the same ones.
-
-    The point begins to read at ``begin``.
-    """
-    with counted(b, taps, [number(0), number(FAR)]) as tap:
-        met, until = tap.carried
-        here = b.add(begin, load(b, offsets, tap.index))
-        inside = b.icmp_unsigned("<", here, r.size_in)
-        before = b.icmp_signed("<", here, number(0))
-        ends = b.select(inside, b.sub(r.size_in, here), number(FAR))
-        changes = b.select(before, b.neg(here), ends)
-        tap.carried = [b.add(met, b.zext(inside, I64)), smaller(b, until, changes)]
-    met, until = tap.carried
-    up = b.sub(r.step_in, number(1))
-    return met, b.sdiv(b.add(until, up), r.step_in)
-
-
-def _fill_table(  # noqa: PLR0913 - which taps of what
-    b: ir.IRBuilder,
-    r: Record,
-    shape: KernelShape,
-    where: _Place,
-    offsets: ir.Value,
-    numbers: tuple[ir.Value, ir.Value, ir.Value, ir.Value],
-) -> ir.Value:
-    """Note the segments of points that begin to read at ``begin``; return how many."""
-    taps, outer, begin, piece = numbers
-    with counted(b, outer, [number(0)]) as one:
-        entry = place(b, where.outer, b.mul(one.index, number(2)))
-        read, first = load(b, entry), b.mul(load(b, entry, 1), taps)
-        with advancing(b, number(0), taps, one.carried) as tap:
-            here = b.add(begin, load(b, offsets, tap.index))
-            inside = b.icmp_unsigned("<", here, r.size_in)
-            (found,) = tap.carried
-            segment = place(b, where.table, b.mul(found, number(2)))
-            store(b, b.add(read, b.mul(here, r.source_x)), segment)
-            store(b, b.mul(b.add(first, tap.index), number(shape.lanes)), segment, 1)
-            tap.carried = [b.add(found, b.zext(inside, I64))]
-            tap.following = b.add(tap.index, piece)
-        one.carried = tap.carried
-    return one.carried[0]
 
 
 def _run_points(  # noqa: PLR0913 - which points of what
@@ -469,10 +301,10 @@ def _run_points(  # noqa: PLR0913 - which points of what
     parts: _Parts,
     where: _Place,
     phase: _Phase,
-    numbers: tuple[ir.Value, ir.Value, ir.Value, ir.Value, ir.Value],
+    numbers: tuple[ir.Value, ir.Value, ir.Value, ir.Value],
 ) -> None:
     """Sum points that meet the same taps, for every panel."""
-    kind, out, segments, tap_step, points = numbers
+    kind, out, segments, points = numbers
     lanes = number(shape.lanes)
     biases = b.mul(r.columns, lanes)
     # The last panel may begin among the groups of the one before.
@@ -485,16 +317,16 @@ def _run_points(  # noqa: PLR0913 - which points of what
         weights = place(b, phase.weights, b.mul(column.index, phase.column_weights))
         bias = place(b, where.bias, b.mul(column.index, lanes))
         for panel, count in ((number(0), whole), (whole, apart)):
-            group = first_group(b, r, shape, b.add(where.first, panel))
+            group = first_group(b, shape, r.groups, b.add(where.first, panel))
             sweep = Sweep(
                 out=place(b, written, group),
                 data=place(b, where.source, group),
                 weights=place(b, weights, b.mul(panel, r.panel_weights)),
                 bias=place(b, bias, b.mul(panel, biases)),
-                table=where.table,
+                table=where.tables.segments,
                 segments=segments,
                 in_step=b.mul(r.step_in, r.source_x),
-                tap_step=tap_step,
+                tap_step=tap_step(b, phase.offsets, phase.taps, r.source_x),
                 out_step=b.mul(r.step_out, r.target_x),
                 bias_step=biases,
                 weights_step=r.panel_weights,
