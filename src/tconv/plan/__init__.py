@@ -4,6 +4,7 @@ from tconv.plan.choose import choose_plan
 from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
 from tconv.plan.grouped import Grouped
+from tconv.plan.grouped_weights import GroupedWeights
 from tconv.plan.machine import Machine
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import Planes
@@ -13,6 +14,7 @@ __all__ = [
     "Correlate",
     "Gather",
     "Grouped",
+    "GroupedWeights",
     "Machine",
     "Plan",
     "Planes",

@@ -5,6 +5,7 @@ import math
 from tconv.plan.correlate import Correlate, plan_correlate
 from tconv.plan.gather import Gather, len_of_phases, plan_gather
 from tconv.plan.grouped import Grouped, plan_grouped
+from tconv.plan.grouped_weights import GroupedWeights, plan_grouped_weights
 from tconv.plan.machine import Machine
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import MOST_COLUMNS, MOST_RESIDUES, Planes, plan_planes
@@ -30,6 +31,8 @@ def choose_plan(problem: Problem, machine: Machine | None, no_machine: str) -> P
         return _portable(problem, ((name, str(why)),))
     slower = (("tap products", "moves every tap's product through memory"),)
     if problem.wanted is Operand.WEIGHTS:
+        if problem.groups >= machine.lanes(problem.dtype) and _small_groups(problem):
+            return _grouped(problem, plan_grouped_weights(problem, machine), slower)
         return _correlate(problem, plan_correlate(problem, machine, tile_rows(machine)), slower)
     if problem.wanted is Operand.FINE and not _few_phases(problem):
         why = "the stride makes more phases than there are points"
@@ -86,7 +89,9 @@ def _small_groups(problem: Problem) -> bool:
     return max(problem.coarse_channels, problem.fine_channels) <= MOST_CHANNELS
 
 
-def _grouped(problem: Problem, recipe: Grouped, refused: tuple[tuple[str, str], ...]) -> Plan:
+def _grouped(
+    problem: Problem, recipe: Grouped | GroupedWeights, refused: tuple[tuple[str, str], ...]
+) -> Plan:
     block = "x".join(map(str, recipe.block))
     panels = f"{recipe.panels} panel{'s' if recipe.panels > 1 else ''}"
     return Plan(

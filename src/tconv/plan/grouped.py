@@ -103,7 +103,7 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
     extents = [
         axis.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
     ]
-    width = _spread(a_chunk * lanes, 64 // item)
+    width = spread(a_chunk * lanes, 64 // item)
     pitches = [depth * width * math.prod(extents[place + 1 :]) for place in range(len(axes))]
     arrays, runs = _phase_tables(axes, pitches, width, (depth, wanted, lanes))
     last = axes[-1]
@@ -145,7 +145,7 @@ def most_taps(axis: AxisPhases) -> int:
     return max(map(len, axis.taps))
 
 
-def _spread(elements: int, line: int) -> int:
+def spread(elements: int, line: int) -> int:
     """Return how far apart points lie: many cache lines should be an odd number of them.
 
     Or points far apart would all meet in few sets of the first cache.

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
 from tconv.plan.grouped import Grouped
+from tconv.plan.grouped_weights import GroupedWeights
 from tconv.plan.planes import Planes
 from tconv.plan.taps import TapProducts
 from tconv.problem import Problem
@@ -28,7 +29,7 @@ class Plan:
     reason: str
     refused: tuple[tuple[str, str], ...]  # (algorithm, why not)
     steps: tuple[Step, ...]
-    recipe: TapProducts | Gather | Planes | Grouped | Correlate
+    recipe: TapProducts | Gather | Planes | Grouped | GroupedWeights | Correlate
 
     def __str__(self) -> str:
         """Print the table that users see."""

@@ -11,6 +11,7 @@ from tconv.codegen.block import KernelShape
 from tconv.codegen.correlate import emit_correlate
 from tconv.codegen.gather import emit_gather
 from tconv.codegen.grouped import emit_grouped
+from tconv.codegen.grouped_weights import emit_grouped_weights
 from tconv.codegen.planes import emit_planes
 from tconv.codegen.weights import emit_pack_weights
 from tconv.jit import KernelSource, Machine, host_machine, load_kernel, source_version
@@ -45,6 +46,12 @@ def correlate_kernel(dtype: str) -> int:
 def grouped_kernel(dtype: str) -> int:
     """Return the address of ``grouped(record, scratch, item)``."""
     return _address("grouped", dtype, emit_grouped)
+
+
+@cache
+def grouped_weights_kernel(dtype: str) -> int:
+    """Return the address of ``grouped_weights(record, scratch, item)``."""
+    return _address("grouped_weights", dtype, emit_grouped_weights)
 
 
 @cache
