@@ -26,7 +26,7 @@ from tconv.codegen.build import (
     smaller,
 )
 from tconv.codegen.gather import settle_phase, target_line
-from tconv.codegen.meetings import Tables, fill_outer, fill_segments, same_taps, tap_step
+from tconv.codegen.meetings import FAR, Tables, fill_outer, fill_segments, same_taps, tap_step
 from tconv.codegen.panels import Packing, emit_pack_groups, emit_store_groups, first_group
 from tconv.codegen.sweep import Sweep, emit_sweep
 from tconv.plan.grouped import ARRAYS, FIELDS, ROWS
@@ -231,13 +231,14 @@ def _run_staged(  # noqa: PLR0913 - which line of what
                 out=place(b, where.sums, b.add(put, b.mul(column.index, pitch))),
                 data=place(b, begin_data, read),
                 weights=place(b, phase.weights, taken),
-                bias=place(b, bias, b.mul(column.index, lanes)),
+                start=place(b, bias, b.mul(column.index, lanes)),
                 table=place(b, r.table, r.at("phase_start", phase.both)),
                 segments=r.at("phase_segments", phase.both),
                 in_step=in_step,
                 tap_step=tap_step(b, phase.offsets, phase.taps, packed),
                 out_step=b.mul(r.step_out, point),
-                bias_step=biases,
+                start_step=number(0),
+                start_panel=biases,
                 weights_step=r.panel_weights,
                 count=larger(b, phase.count, fewest),
                 panels=panels,
@@ -278,20 +279,41 @@ def _run_direct(  # noqa: PLR0913 - which line of what
         phase = _phase(b, r, shape, block, where, (line.phase, x.index))
         high = b.add(phase.low, phase.count)
         with advancing(b, phase.low, high) as run:
-            begin = b.mul(run.index, r.step_in)
-            met, length = same_taps(b, r, phase.offsets, phase.taps, begin)
-            end = smaller(b, b.add(run.index, length), high)
-            points = b.sub(end, run.index)
-            enough = b.icmp_signed(">=", points, number(ROWS))
-            fast = b.and_(b.icmp_signed("==", met, phase.taps), enough)
-            piece = b.select(fast, r.at("last_piece", x.index), number(1))
-            kind = b.select(fast, phase.kind, number(0))
-            some = phase.taps, outer, begin, piece, r.source_x, shape.lanes
-            segments = fill_segments(b, r, where.tables, phase.offsets, some)
-            coordinate = b.add(b.add(b.mul(run.index, r.step_out), r.shift_out), x.index)
-            out = place(b, line.target, b.mul(coordinate, r.target_x))
-            _run_points(b, r, shape, parts, where, phase, (kind, out, segments, points))
-            run.following = end
+            run.following = _run_same(
+                b, r, shape, parts, where, (line, phase, x.index), (run.index, high, outer)
+            )
+
+
+def _run_same(  # noqa: PLR0913 - which points of what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    parts: _Parts,
+    where: _Place,
+    which: tuple[_Line, _Phase, ir.Value],
+    numbers: tuple[ir.Value, ir.Value, ir.Value],
+) -> ir.Value:
+    """Sum the next points that meet the same taps; return the point behind them."""
+    line, phase, x = which
+    point, high, outer = numbers
+    begin = b.mul(point, r.step_in)
+    met, length = same_taps(b, r, phase.offsets, phase.taps, begin)
+    points = smaller(b, length, b.sub(high, point))
+    enough = b.icmp_signed(">=", points, number(ROWS))
+    fast = b.and_(b.icmp_signed("==", met, phase.taps), enough)
+    piece = b.select(fast, r.at("last_piece", x), number(1))
+    # In several turns no tile may lie over another: what is left is a run of its own.
+    several = b.icmp_signed(">", b.mul(outer, phase.taps), b.mul(r.segments_a_turn, piece))
+    apart = b.and_(fast, several)
+    points = b.select(apart, b.and_(points, number(-ROWS)), points)
+    a_turn = b.select(fast, r.segments_a_turn, number(FAR))
+    kind = b.select(fast, phase.kind, number(0))
+    some = phase.taps, outer, begin, piece, r.source_x, shape.lanes
+    segments = fill_segments(b, r, where.tables, phase.offsets, some)
+    coordinate = b.add(b.add(b.mul(point, r.step_out), r.shift_out), x)
+    out = place(b, line.target, b.mul(coordinate, r.target_x))
+    _run_points(b, r, shape, parts, where, phase, (kind, out, segments, points, a_turn))
+    return b.add(point, points)
 
 
 def _run_points(  # noqa: PLR0913 - which points of what
@@ -301,10 +323,10 @@ def _run_points(  # noqa: PLR0913 - which points of what
     parts: _Parts,
     where: _Place,
     phase: _Phase,
-    numbers: tuple[ir.Value, ir.Value, ir.Value, ir.Value],
+    numbers: tuple[ir.Value, ir.Value, ir.Value, ir.Value, ir.Value],
 ) -> None:
     """Sum points that meet the same taps, for every panel."""
-    kind, out, segments, points = numbers
+    kind, out, segments, points, a_turn = numbers
     lanes = number(shape.lanes)
     biases = b.mul(r.columns, lanes)
     # The last panel may begin among the groups of the one before.
@@ -318,20 +340,30 @@ def _run_points(  # noqa: PLR0913 - which points of what
         bias = place(b, where.bias, b.mul(column.index, lanes))
         for panel, count in ((number(0), whole), (whole, apart)):
             group = first_group(b, shape, r.groups, b.add(where.first, panel))
-            sweep = Sweep(
-                out=place(b, written, group),
-                data=place(b, where.source, group),
-                weights=place(b, weights, b.mul(panel, r.panel_weights)),
-                bias=place(b, bias, b.mul(panel, biases)),
-                table=where.tables.segments,
-                segments=segments,
-                in_step=b.mul(r.step_in, r.source_x),
-                tap_step=tap_step(b, phase.offsets, phase.taps, r.source_x),
-                out_step=b.mul(r.step_out, r.target_x),
-                bias_step=biases,
-                weights_step=r.panel_weights,
-                count=points,
-                panels=count,
+            target = place(b, written, group)
+            out_step = b.mul(r.step_out, r.target_x)
+            # All that the segments of a turn read stays in the first cache.
+            turns = b.select(
+                b.icmp_signed(">", count, number(0)), larger(b, segments, number(1)), number(0)
             )
-            with b.if_then(b.icmp_signed(">", count, number(0))):
+            with advancing(b, number(0), turns) as turn:
+                first = b.icmp_signed("==", turn.index, number(0))
+                begun = place(b, bias, b.mul(panel, biases))
+                sweep = Sweep(
+                    out=target,
+                    data=place(b, where.source, group),
+                    weights=place(b, weights, b.mul(panel, r.panel_weights)),
+                    start=b.select(first, begun, target),
+                    table=place(b, where.tables.segments, b.mul(turn.index, number(2))),
+                    segments=smaller(b, b.sub(segments, turn.index), a_turn),
+                    in_step=b.mul(r.step_in, r.source_x),
+                    tap_step=tap_step(b, phase.offsets, phase.taps, r.source_x),
+                    out_step=out_step,
+                    start_step=b.select(first, number(0), out_step),
+                    start_panel=b.select(first, biases, lanes),
+                    weights_step=r.panel_weights,
+                    count=points,
+                    panels=count,
+                )
                 b.call(parts.sweep, [kind, *sweep.values()])
+                turn.following = b.add(turn.index, a_turn)

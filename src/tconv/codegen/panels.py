@@ -72,20 +72,23 @@ def emit_pack_groups(module: ir.Module, shape: KernelShape) -> ir.Function:
             read = place(b, source, b.mul(group, p.g_step))
             write = place(b, inner, b.mul(panel.index, lanes))
             with b.if_else(b.icmp_signed("==", p.x_step, one)) as (lines, others):
-                with lines, counted(b, p.depth) as c:
-                    to = place(b, write, b.mul(c.index, p.width))
-                    plane = place(b, read, b.mul(c.index, p.c_step))
-                    b.call(turn, [to, point, plane, p.g_step, p.count])
-                with others, counted(b, p.count) as x:
-                    to = place(b, write, b.mul(x.index, point))
-                    here = place(b, read, b.mul(x.index, p.x_step))
-                    with b.if_else(b.icmp_signed("==", p.c_step, one)) as (matrix, scattered):
-                        with matrix:
-                            b.call(turn, [to, p.width, here, p.g_step, p.depth])
-                        with scattered, counted(b, p.depth) as c, counted(b, lanes) as lane:
-                            k = b.add(b.mul(c.index, p.width), lane.index)
-                            moved = b.add(b.mul(c.index, p.c_step), b.mul(lane.index, p.g_step))
-                            store(b, load(b, here, moved), to, k)
+                with lines:
+                    steps = [p.depth, p.width, p.c_step]
+                    b.call(turn, [write, read, point, p.g_step, p.count, *steps])
+                with others, b.if_else(b.icmp_signed("==", p.c_step, one)) as (matrix, scattered):
+                    with matrix:
+                        steps = [p.count, point, p.x_step]
+                        b.call(turn, [write, read, p.width, p.g_step, p.depth, *steps])
+                    with (
+                        scattered,
+                        counted(b, p.count) as x,
+                        counted(b, p.depth) as c,
+                        counted(b, lanes) as lane,
+                    ):
+                        channel = b.add(b.mul(x.index, p.x_step), b.mul(c.index, p.c_step))
+                        value = load(b, read, b.add(channel, b.mul(lane.index, p.g_step)))
+                        k = b.mul(b.add(b.mul(x.index, p.depth), c.index), p.width)
+                        store(b, value, write, b.add(k, lane.index))
     b.ret_void()
     return made
 
@@ -104,19 +107,21 @@ def emit_store_groups(module: ir.Module, shape: KernelShape) -> ir.Function:
     lanes, point = number(shape.lanes), b.mul(columns, pitch)
     one = number(1)
     with b.if_else(b.icmp_signed("==", x_step, one)) as (lines, others):
-        with lines, counted(b, columns) as c:
-            plane = place(b, target, b.mul(c.index, c_step))
-            b.call(turn, [plane, g_step, place(b, sums, b.mul(c.index, pitch)), point, count])
-        with others, counted(b, count) as x:
-            to = place(b, target, b.mul(x.index, x_step))
-            here = place(b, sums, b.mul(x.index, point))
-            with b.if_else(b.icmp_signed("==", c_step, one)) as (matrix, scattered):
-                with matrix:
-                    b.call(turn, [to, g_step, here, pitch, columns])
-                with scattered, counted(b, columns) as c, counted(b, lanes) as lane:
-                    k = b.add(b.mul(c.index, pitch), lane.index)
-                    moved = b.add(b.mul(c.index, c_step), b.mul(lane.index, g_step))
-                    store(b, load(b, here, k), to, moved)
+        with lines:
+            b.call(turn, [target, sums, g_step, point, count, columns, c_step, pitch])
+        with others, b.if_else(b.icmp_signed("==", c_step, one)) as (matrix, scattered):
+            with matrix:
+                b.call(turn, [target, sums, g_step, pitch, columns, count, x_step, point])
+            with (
+                scattered,
+                counted(b, count) as x,
+                counted(b, columns) as c,
+                counted(b, lanes) as lane,
+            ):
+                k = b.mul(b.add(b.mul(x.index, columns), c.index), pitch)
+                value = load(b, sums, b.add(k, lane.index))
+                channel = b.add(b.mul(x.index, x_step), b.mul(c.index, c_step))
+                store(b, value, target, b.add(channel, b.mul(lane.index, g_step)))
     b.ret_void()
     return made
 

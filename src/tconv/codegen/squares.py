@@ -49,48 +49,65 @@ def covered(b: ir.IRBuilder, count: ir.Value, size: int, most: int) -> Iterator[
 
 
 def emit_turn_in(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
-    """Emit ``turn_in(target, pitch, source, row_step, count)``.
+    """Emit ``turn_in(target, source, pitch, row_step, count, times, target_step, source_step)``.
 
-    ``target[j * pitch + lane] = source[lane * row_step + j]`` for every lane and j < count.
+    ``target[j * pitch + lane] = source[lane * row_step + j]`` for every lane and j < count,
+    so many times, each a step further.
     """
     scalar = FLOATS[dtype]
     pointer = scalar.as_pointer()
-    made, b = function(module, f"turn_in_{dtype}", [pointer, I64, pointer, I64, I64])
-    target, pitch, source, row_step, count = made.args
+    made, b = function(module, f"turn_in_{dtype}", [pointer, pointer, *[I64] * 6])
+    target, source, pitch, row_step, count, *repeated = made.args
     target.add_attribute("noalias")
     source.add_attribute("noalias")
     for size in sizes(lanes):
-        with covered(b, count, size, lanes) as first:
-            begin = place(b, source, first)
+        with covered(b, count, size, lanes) as first, _again(b, repeated, target, source) as ends:
+            to, read = ends
+            begin = place(b, read, first)
             starts = [place(b, begin, b.mul(number(lane), row_step)) for lane in range(lanes)]
             for j, vector in enumerate(_turned_in(b, starts, size)):
-                store(b, vector, target, b.mul(b.add(first, number(j)), pitch))
+                store(b, vector, to, b.mul(b.add(first, number(j)), pitch))
     b.ret_void()
     return made
 
 
 def emit_turn_out(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
-    """Emit ``turn_out(target, row_step, source, pitch, count)``.
+    """Emit ``turn_out(target, source, row_step, pitch, count, times, target_step, source_step)``.
 
-    ``target[lane * row_step + j] = source[j * pitch + lane]`` for every lane and j < count.
+    ``target[lane * row_step + j] = source[j * pitch + lane]`` for every lane and j < count,
+    so many times, each a step further.
     """
     scalar = FLOATS[dtype]
     pointer = scalar.as_pointer()
-    made, b = function(module, f"turn_out_{dtype}", [pointer, I64, pointer, I64, I64])
-    target, row_step, source, pitch, count = made.args
+    made, b = function(module, f"turn_out_{dtype}", [pointer, pointer, *[I64] * 6])
+    target, source, row_step, pitch, count, *repeated = made.args
     target.add_attribute("noalias")
     source.add_attribute("noalias")
     vector = ir.VectorType(scalar, lanes)
     for size in sizes(lanes):
-        with covered(b, count, size, lanes) as first:
-            begin = place(b, target, first)
+        with covered(b, count, size, lanes) as first, _again(b, repeated, target, source) as ends:
+            to, read = ends
+            begin = place(b, to, first)
             vectors = [
-                load(b, source, b.mul(b.add(first, number(j)), pitch), vector) for j in range(size)
+                load(b, read, b.mul(b.add(first, number(j)), pitch), vector) for j in range(size)
             ]
             for lane, row in enumerate(_turned_out(b, vectors)):
                 store(b, row, place(b, begin, b.mul(number(lane), row_step)))
     b.ret_void()
     return made
+
+
+@contextmanager
+def _again(
+    b: ir.IRBuilder, repeated: list[ir.Value], target: ir.Value, source: ir.Value
+) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """Emit a loop over places in target and source, each a step further than the last."""
+    times, target_step, source_step = repeated
+    with counted(b, times, [target, source]) as turn:
+        to, read = turn.carried
+        yield to, read
+
+        turn.carried = [place(b, to, target_step), place(b, read, source_step)]
 
 
 def _turned_in(b: ir.IRBuilder, starts: list[ir.Value], size: int) -> list[ir.Value]:

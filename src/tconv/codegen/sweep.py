@@ -27,20 +27,21 @@ PANELS = 2  # that are summed together: they share cache lines
 class Sweep:
     """The arguments of a sweep, in order.
 
-    ``out[i * out_step + p] = bias[p] + sum of weights[p, s, k] * data[table[s] + i * in_step
+    ``out[i * out_step + p] = start[i * start_step + p] + sum of weights[p, s, k] * data[table[s] + i * in_step
     + k * tap_step + p]`` for every point i and panel p, over segments s and their taps k.
     """
 
     out: ir.Value
     data: ir.Value
     weights: ir.Value
-    bias: ir.Value
+    start: ir.Value  # what sums begin with
     table: ir.Value  # two for each segment: where from a point's data, where among the weights
     segments: ir.Value
     in_step: ir.Value
     tap_step: ir.Value
     out_step: ir.Value
-    bias_step: ir.Value  # from panel to panel
+    start_step: ir.Value
+    start_panel: ir.Value  # from panel to panel
     weights_step: ir.Value  # from panel to panel
     count: ir.Value  # of points
     panels: ir.Value
@@ -56,7 +57,7 @@ def emit_sweep(module: ir.Module, shape: KernelShape) -> ir.Function:
     Any but the first sums at least ROWS points.
     """
     pointer = FLOATS[shape.dtype].as_pointer()
-    kinds = [*[pointer] * 4, I64.as_pointer(), *[I64] * 8]
+    kinds = [*[pointer] * 4, I64.as_pointer(), *[I64] * 9]
     made, b = function(module, f"sweep_{shape.dtype}", [I64, *kinds])
     s = Sweep(*made.args[1:])
     after = b.append_basic_block("after")
@@ -126,12 +127,13 @@ def _emit_panels(
     """Emit the loops over panels and segments of some points: by twos, then what is left."""
     first, rows = numbers
     data, out = place(b, s.data, b.mul(first, s.in_step)), place(b, s.out, b.mul(first, s.out_step))
+    start = place(b, s.start, b.mul(first, s.start_step))
     whole = b.and_(s.panels, number(-PANELS))
-    carried = [data, out, s.weights, s.bias]
-    for panels, start, end in ((PANELS, number(0), whole), (1, whole, s.panels)):
-        with counted(b, end, carried, first=start, step=panels) as panel:
+    carried = [data, out, s.weights, start]
+    for panels, begin, end in ((PANELS, number(0), whole), (1, whole, s.panels)):
+        with counted(b, end, carried, first=begin, step=panels) as panel:
             _emit_segments(b, shape, s, (panel.carried, rows, panels), segment)
-            steps = shape.lanes, shape.lanes, s.weights_step, s.bias_step
+            steps = shape.lanes, shape.lanes, s.weights_step, s.start_panel
             for _ in range(panels):
                 panel.carried = [
                     place(b, pointer, step)
@@ -149,11 +151,12 @@ def _emit_segments(
 ) -> None:
     """Sum some panels of some points over all segments."""
     vector = ir.VectorType(FLOATS[shape.dtype], shape.lanes)
-    (data, out, weights, bias), rows, panels = numbers
+    (data, out, weights, begun), rows, panels = numbers
     steps = [b.mul(number(v), s.weights_step) for v in range(panels)]
     start = []
     for v in range(panels):
-        start += [load(b, place(b, bias, b.mul(number(v), s.bias_step)), 0, vector)] * rows
+        mine = place(b, begun, b.mul(number(v), s.start_panel))
+        start += [load(b, mine, b.mul(number(r), s.start_step), vector) for r in range(rows)]
     with counted(b, s.segments, [s.table, *start]) as turn:
         entry, *totals = turn.carried
         read, taken = place(b, data, load(b, entry)), place(b, weights, load(b, entry, 1))

@@ -31,7 +31,8 @@ SCALARS = (
     "outer", "groups", "panels", "panels_a_chunk", "chunks", "depth", "columns",
     "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
     "block", "begin", "end", "blocks", "phases", "span",
-    "outer_phases", "panel_weights", "width", "stage", "most_phases",
+    "outer_phases", "panel_weights", "width", "stage", "segments_a_turn",
+    "most_phases",
     "scratch_sums", "scratch_outer", "scratch_table",
 )  # fmt: skip
 """The numbers of a record of grouped layers, in order."""
@@ -124,6 +125,7 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
         * depth * wanted * lanes,
         "width": width,
         "stage": stage,
+        "segments_a_turn": _segments_a_turn(last, a_chunk * vector, machine),
         "scratch_sums": scratch.take(line * stage * lanes),
         "scratch_outer": scratch.take_table(2 * met),
         "scratch_table": scratch.take_table(2 * met * depth),
@@ -229,6 +231,15 @@ def _phase_tables(
                 )
             )
     return arrays, runs
+
+
+def _segments_a_turn(last: AxisPhases, point: int, machine: Machine) -> int:
+    """Return how many segments are summed before all panels' next ones are.
+
+    What a tile reads of them should stay in the first cache, panels sharing cache lines.
+    """
+    piece, ratio = KINDS[choose_kind(last, 0)]
+    return max(1, machine.l1 * 3 // 4 // (point * (max(1, ratio) * (ROWS - 1) + piece)))
 
 
 def in_place(problem: Problem) -> bool:
