@@ -15,11 +15,11 @@ BYTES = {"float32": 4, "float64": 8}
 
 @dataclass
 class Turn:
-    """One turn of a loop: its index, and the values handed on to the next turn."""
+    """One turn of a loop: its index, the values handed on, and where the next turn begins."""
 
     index: ir.Value
     carried: list[ir.Value]
-    following: ir.Value | None = None
+    following: ir.Value
 
 
 def number(value: int) -> ir.Constant:
@@ -59,7 +59,7 @@ def counted(
     b.position_at_end(body)
     index = b.phi(I64)
     phis = [b.phi(value.type) for value in start]
-    turn = Turn(index, list(phis))
+    turn = Turn(index, list(phis), index)
     yield turn
 
     following = b.add(index, number(step), flags=("nsw",))
@@ -103,7 +103,7 @@ def advancing(
     b.cbranch(b.icmp_signed("<", first, end), body, after)
     b.position_at_end(body)
     phis = [b.phi(value.type) for value in (first, *start)]
-    turn = Turn(phis[0], phis[1:])
+    turn = Turn(phis[0], phis[1:], phis[0])
     yield turn
 
     returning = [turn.following, *turn.carried]

@@ -176,7 +176,7 @@ def _pack_fine(b: ir.IRBuilder, r: Record, pack: ir.Function, block: Block, wher
             b.call(pack, [*ends, *_packing(r, where, "source", (count, r.depth))])
 
 
-def _pack_coarse(
+def _pack_coarse(  # noqa: PLR0913 - where from, where to, and by what
     b: ir.IRBuilder,
     r: Record,
     pack: ir.Function,

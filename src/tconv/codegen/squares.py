@@ -4,7 +4,7 @@ What is left behind the last whole square is covered by one more that begins ear
 nothing is read or written past the ends, and some elements are moved twice.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from llvmlite import ir
@@ -99,7 +99,7 @@ def emit_turn_out(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
 
 @contextmanager
 def _again(
-    b: ir.IRBuilder, repeated: list[ir.Value], target: ir.Value, source: ir.Value
+    b: ir.IRBuilder, repeated: Sequence[ir.Value], target: ir.Value, source: ir.Value
 ) -> Iterator[tuple[ir.Value, ir.Value]]:
     """Emit a loop over places in target and source, each a step further than the last."""
     times, target_step, source_step = repeated

@@ -27,8 +27,9 @@ PANELS = 2  # that are summed together: they share cache lines
 class Sweep:
     """The arguments of a sweep, in order.
 
-    ``out[i * out_step + p] = start[i * start_step + p] + sum of weights[p, s, k] * data[table[s] + i * in_step
-    + k * tap_step + p]`` for every point i and panel p, over segments s and their taps k.
+    ``out[i * out_step + p] = start[i * start_step + p] + sum of weights[p, s, k] *
+    data[table[s] + i * in_step + k * tap_step + p]`` for every point i and panel p, over
+    segments s and their taps k.
     """
 
     out: ir.Value
@@ -105,7 +106,7 @@ def _emit_shared(b: ir.IRBuilder, shape: KernelShape, s: Sweep, taps: int, ratio
         sums = list(totals)
         for j in range(ratio * (ROWS - 1) + taps):
             users = [(r, j - ratio * r) for r in range(ROWS) if 0 <= j - ratio * r < taps]
-            value = load(b, data, b.mul(number(j), s.tap_step), vector) if users else None
+            value = load(b, data, b.mul(number(j), s.tap_step), vector)
             for r, k in users:
                 sums[r] = fma(b, kept[k], value, sums[r])
         return sums
@@ -133,7 +134,7 @@ def _emit_panels(
     for panels, begin, end in ((PANELS, number(0), whole), (1, whole, s.panels)):
         with counted(b, end, carried, first=begin, step=panels) as panel:
             _emit_segments(b, shape, s, (panel.carried, rows, panels), segment)
-            steps = shape.lanes, shape.lanes, s.weights_step, s.start_panel
+            steps = number(shape.lanes), number(shape.lanes), s.weights_step, s.start_panel
             for _ in range(panels):
                 panel.carried = [
                     place(b, pointer, step)
@@ -162,8 +163,8 @@ def _emit_segments(
         read, taken = place(b, data, load(b, entry)), place(b, weights, load(b, entry, 1))
         turn.carried = [place(b, entry, 2)]
         for v, step in enumerate(steps):
-            mine = totals[v * rows : (v + 1) * rows]
-            turn.carried += segment(mine, place(b, read, v * shape.lanes), place(b, taken, step))
+            some = totals[v * rows : (v + 1) * rows]
+            turn.carried += segment(some, place(b, read, v * shape.lanes), place(b, taken, step))
     for k, total in enumerate(turn.carried[1:]):
         v, r = divmod(k, rows)
         store(b, total, place(b, out, v * shape.lanes), b.mul(number(r), s.out_step))

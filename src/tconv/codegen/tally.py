@@ -80,7 +80,7 @@ def _emit_points(b: ir.IRBuilder, shape: KernelShape, s: Tally, kind: tuple[int,
             fine = place(b, s.fine, b.mul(point.index, s.in_step))
             with counted(b, s.panels, [coarse, fine, s.sums]) as panel:
                 _emit_segments(b, shape, s, kind, (panel.carried, rows))
-                steps = shape.lanes, shape.lanes, s.sums_step
+                steps = number(shape.lanes), number(shape.lanes), s.sums_step
                 panel.carried = [
                     place(b, pointer, step)
                     for pointer, step in zip(panel.carried, steps, strict=True)
@@ -107,7 +107,7 @@ def _emit_segments(
         if ratio:
             for j in range(ratio * (rows - 1) + taps):
                 users = [(r, j - ratio * r) for r in range(rows) if 0 <= j - ratio * r < taps]
-                value = load(b, read, b.mul(number(j), s.tap_step), vector) if users else None
+                value = load(b, read, b.mul(number(j), s.tap_step), vector)
                 for r, k in users:
                     totals[k] = fma(b, kept[r], value, totals[k])
         else:

@@ -12,7 +12,8 @@ from tconv.plan.planes import MOST_COLUMNS, MOST_RESIDUES, Planes, plan_planes
 from tconv.plan.taps import tap_products
 from tconv.problem import Operand, Problem, accumulator
 
-MOST_CHANNELS = int(__import__("os").environ.get("MC", "4"))
+# Products of read and written channels a group: with more, groups fill vectors by themselves.
+MOST_PRODUCTS = {Operand.FINE: 64, Operand.COARSE: 64, Operand.WEIGHTS: 36}
 MOST_PHASES = 1 << 12  # of all axes together
 
 
@@ -31,21 +32,26 @@ def choose_plan(problem: Problem, machine: Machine | None, no_machine: str) -> P
         return _portable(problem, ((name, str(why)),))
     slower = (("tap products", "moves every tap's product through memory"),)
     if problem.wanted is Operand.WEIGHTS:
-        if problem.groups >= machine.lanes(problem.dtype) and _small_groups(problem):
-            return _grouped(problem, plan_grouped_weights(problem, machine), slower)
-        return _correlate(problem, plan_correlate(problem, machine, tile_rows(machine)), slower)
+        return _weights_plan(problem, machine, slower)
     if problem.wanted is Operand.FINE and not _few_phases(problem):
         why = "the stride makes more phases than there are points"
         return _portable(problem, ((name, why),))
     written = problem.fine_channels if problem.wanted is Operand.FINE else problem.coarse_channels
-    if problem.groups >= machine.lanes(problem.dtype) and _small_groups(problem):
-        few = (name, f"{written} channels a group would leave vectors half empty")
+    few = (name, f"{written} channels a group would leave vectors half empty")
+    if _many_small_groups(problem, machine):
         return _grouped(problem, plan_grouped(problem, machine), (few, *slower))
     if written <= MOST_COLUMNS and problem.axes[-1].stride <= MOST_RESIDUES:
-        few = (name, f"{written} channels a group would leave vectors half empty")
         return _planes(problem, plan_planes(problem, machine), (few, *slower))
     many = ("planes", f"{written} channels a group fill vectors by themselves")
     return _gather(problem, plan_gather(problem, machine), (many, *slower))
+
+
+def _weights_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, str], ...]) -> Plan:
+    if _many_small_groups(problem, machine):
+        products = problem.coarse_channels * problem.fine_channels
+        small = ("correlate", f"{products} weights a group and tap would leave vectors half empty")
+        return _grouped(problem, plan_grouped_weights(problem, machine), (small, *slower))
+    return _correlate(problem, plan_correlate(problem, machine, tile_rows(machine)), slower)
 
 
 def _few_phases(problem: Problem) -> bool:
@@ -84,9 +90,11 @@ def _gather(problem: Problem, recipe: Gather, refused: tuple[tuple[str, str], ..
     )  # fmt: skip
 
 
-def _small_groups(problem: Problem) -> bool:
-    """Tell whether groups have too few channels to fill vectors of their own."""
-    return max(problem.coarse_channels, problem.fine_channels) <= MOST_CHANNELS
+def _many_small_groups(problem: Problem, machine: Machine) -> bool:
+    """Tell whether groups are many enough to be a vector's lanes, and too small to fill one."""
+    products = problem.coarse_channels * problem.fine_channels
+    enough = problem.groups >= machine.lanes(problem.dtype)
+    return enough and products <= MOST_PRODUCTS[problem.wanted]
 
 
 def _grouped(

@@ -74,6 +74,7 @@ class Grouped:
     record: tuple[int, ...]
     runs: tuple[Run, ...]  # one for each phase, in the order that their weights are packed
     panels: int
+    panel_weights: int  # elements of packed weights of one panel
     block: tuple[int, ...]
     items: int
     scratch: int
@@ -113,6 +114,7 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
     scratch = Scratch(item)
     scratch.take(depth * width * (math.prod(extents) + ROWS * last.step_in))
     met = math.prod(map(most_taps, axes))
+    panel_weights = sum(len(run) * len(run[0]) for run in runs if run) * depth * wanted * lanes
     numbers = {
         "groups": problem.groups,
         "panels": panels,
@@ -121,8 +123,7 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
         "depth": depth,
         "columns": wanted,
         **axis_numbers(axes, block, blocks),
-        "panel_weights": sum(len(run) * len(run[0]) for run in runs if run)
-        * depth * wanted * lanes,
+        "panel_weights": panel_weights,
         "width": width,
         "stage": stage,
         "segments_a_turn": _segments_a_turn(last, a_chunk * vector, machine),
@@ -136,6 +137,7 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
         record=make_record(SCALARS, ARRAYS, numbers, arrays),
         runs=tuple(runs),
         panels=panels,
+        panel_weights=panel_weights,
         block=tuple(block),
         items=chunks * math.prod(blocks),
         scratch=scratch.size,
