@@ -2,7 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from llvmlite import ir
 
 from tconv.codegen.block import KernelShape
@@ -50,6 +53,18 @@ class Sweep:
     def values(self) -> list[ir.Value]:
         """Return the arguments of a call."""
         return [getattr(self, field.name) for field in fields(self)]
+
+
+def sweep_meaning(
+    start: npt.NDArray[Any], data: npt.NDArray[Any], weights: npt.NDArray[Any]
+) -> npt.NDArray[Any]:
+    """Compute in NumPy what a sweep computes.
+
+    ``out[i, p, l] = start[i, p, l] + sum of weights[p, s, k, l] * data[i, p, s, k, l]`` over
+    segments and taps, where ``data`` are the vectors that each point meets.
+    """
+    total: npt.NDArray[Any] = start + np.einsum("pskl,ipskl->ipl", weights, data)
+    return total
 
 
 def emit_sweep(module: ir.Module, shape: KernelShape) -> ir.Function:

@@ -1,7 +1,10 @@
 """Tallies: products of coarse and fine points, added to the sums of weights in memory."""
 
 from dataclasses import dataclass, fields
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from llvmlite import ir
 
 from tconv.codegen.block import KernelShape
@@ -43,6 +46,18 @@ class Tally:
     def values(self) -> list[ir.Value]:
         """Return the arguments of a call."""
         return [getattr(self, field.name) for field in fields(self)]
+
+
+def tally_meaning(
+    sums: npt.NDArray[Any], coarse: npt.NDArray[Any], fine: npt.NDArray[Any]
+) -> npt.NDArray[Any]:
+    """Compute in NumPy what a tally computes.
+
+    ``sums[p, s, k, l] + sum of coarse[i, p, l] * fine[i, p, s, k, l]`` over points, where
+    ``fine`` are the vectors that each point meets.
+    """
+    total: npt.NDArray[Any] = sums + np.einsum("ipl,ipskl->pskl", coarse, fine)
+    return total
 
 
 def emit_tally(module: ir.Module, shape: KernelShape) -> ir.Function:
