@@ -109,10 +109,10 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
     pitches = [depth * width * math.prod(extents[place + 1 :]) for place in range(len(axes))]
     arrays, runs = _phase_tables(axes, pitches, width, (depth, wanted, lanes))
     last = axes[-1]
-    line = last.step_out * (block[-1] + ROWS) * wanted
+    line = last.step_out * (block[-1] + ROWS - 1) * wanted
     stage = min(a_chunk, max(1, machine.l1 // 2 // (line * vector)))
     scratch = Scratch(item)
-    scratch.take(depth * width * (math.prod(extents) + ROWS * last.step_in))
+    scratch.take(depth * width * (math.prod(extents) + (ROWS - 1) * last.step_in))
     met = math.prod(map(most_taps, axes))
     panel_weights = sum(len(run) * len(run[0]) for run in runs if run) * depth * wanted * lanes
     numbers = {
@@ -275,15 +275,19 @@ def _choose_lines(axes: list[AxisPhases], point: int, machine: Machine) -> list[
 
 
 def _choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine) -> list[int]:
-    """Return how many points of each axis one work item takes: long lines, a third of L2."""
+    """Return how many points of each axis one work item takes: long lines, a third of L2.
+
+    A line of sums of one panel stays in half of the first cache.
+    """
     sizes = [axis.end - axis.begin for axis in axes]
     block = list(sizes)
 
     def too_large() -> bool:
         extents = [a.step_in * (b - 1) + a.span for a, b in zip(axes, block, strict=True)]
-        line = sums * axes[-1].step_out * block[-1]
-        return point * math.prod(extents) > machine.l2 // 3 or line > machine.l1 // 2
+        return point * math.prod(extents) > machine.l2 // 3
 
+    while block[-1] > 1 and sums * axes[-1].step_out * block[-1] > machine.l1 // 2:
+        shrink(block, sizes, len(block) - 1)
     while max(block) > 1 and too_large():
         outer = [d for d in range(1, len(block) - 1) if block[d] > 1]
         place = 0 if block[0] > 1 else len(block) - 1
