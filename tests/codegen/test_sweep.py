@@ -1,5 +1,6 @@
 """Sweeps and tallies of grouped layers: machine code equals its meaning, for every kind."""
 
+from collections.abc import Callable
 from functools import cache
 from itertools import product
 from typing import Any
@@ -7,14 +8,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from llvmlite import ir
 
 from codegen.meanings import Code
+from codegen.test_assembly import MACHINES, is_fused, loops, spills
 from strategies import whole_numbers
 from tconv.codegen.block import KernelShape
 from tconv.codegen.sweep import emit_sweep, sweep_meaning
 from tconv.codegen.tally import emit_tally, tally_meaning
-from tconv.jit import host_machine
+from tconv.jit import emit_assembly, host_machine
 from tconv.plan.grouped import KINDS, ROWS
+from tconv.runtime.kernels import kernel_shape
 
 Array = npt.NDArray[Any]
 every_type = pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -99,3 +103,19 @@ def test_a_tally_equals_its_meaning(dtype: str, kind: int) -> None:
         made.call(name, kind, sums, coarse, p.data, p.table, p.segments, *steps)
 
         np.testing.assert_array_equal(sums, expected, str(numbers))
+
+
+@pytest.mark.parametrize("emit", [emit_sweep, emit_tally])
+@pytest.mark.parametrize("cpu", MACHINES)
+def test_sums_stay_in_registers(
+    emit: Callable[[ir.Module, KernelShape], ir.Function], cpu: str
+) -> None:
+    """Loops that multiply keep vectors off the stack, but for an eighth as many operands."""
+    module = ir.Module("test")
+    emit(module, kernel_shape("float32", MACHINES[cpu])).linkage = ""
+    text = emit_assembly(str(module), MACHINES[cpu])
+    busy = [lines for lines in loops(text) if any(map(is_fused, lines))]
+    worst = max(len(spills(text, lines)) / sum(map(is_fused, lines)) for lines in busy)
+
+    assert len(busy) >= len(KINDS)
+    assert worst <= 1 / 8

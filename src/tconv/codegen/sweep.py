@@ -24,6 +24,7 @@ from tconv.codegen.squares import covered, sizes
 from tconv.plan.grouped import KINDS, ROWS
 
 PANELS = 2  # that are summed together: they share cache lines
+MOST_PAIRED = 4  # taps of a segment, for two panels
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def _emit_any(b: ir.IRBuilder, shape: KernelShape, s: Sweep) -> None:
 
     for rows in sizes(ROWS):
         with covered(b, s.count, rows, ROWS) as first:
-            _emit_panels(b, shape, s, (first, rows), segment)
+            _emit_panels(b, shape, s, (first, rows, PANELS), segment)
 
 
 def _emit_shared(b: ir.IRBuilder, shape: KernelShape, s: Sweep, taps: int, ratio: int) -> None:
@@ -126,8 +127,10 @@ def _emit_shared(b: ir.IRBuilder, shape: KernelShape, s: Sweep, taps: int, ratio
                 sums[r] = fma(b, kept[k], value, sums[r])
         return sums
 
+    # Two panels of more taps would not fit sixteen registers.
+    panels = PANELS if taps <= MOST_PAIRED else 1
     with covered(b, s.count, ROWS, ROWS) as first:
-        _emit_panels(b, shape, s, (first, ROWS), segment)
+        _emit_panels(b, shape, s, (first, ROWS, panels), segment)
 
 
 Segment = Callable[[Sequence[ir.Value], ir.Value, ir.Value], list[ir.Value]]
@@ -137,16 +140,17 @@ def _emit_panels(
     b: ir.IRBuilder,
     shape: KernelShape,
     s: Sweep,
-    numbers: tuple[ir.Value, int],
+    numbers: tuple[ir.Value, int, int],
     segment: Segment,
 ) -> None:
-    """Emit the loops over panels and segments of some points: by twos, then what is left."""
-    first, rows = numbers
+    """Emit the loops over panels and segments of some points: the most at once, then the rest."""
+    first, rows, most = numbers
     data, out = place(b, s.data, b.mul(first, s.in_step)), place(b, s.out, b.mul(first, s.out_step))
     start = place(b, s.start, b.mul(first, s.start_step))
-    whole = b.and_(s.panels, number(-PANELS))
     carried = [data, out, s.weights, start]
-    for panels, begin, end in ((PANELS, number(0), whole), (1, whole, s.panels)):
+    begin: ir.Value = number(0)
+    for panels in sizes(most):
+        end = b.and_(s.panels, number(-panels))
         with counted(b, end, carried, first=begin, step=panels) as panel:
             _emit_segments(b, shape, s, (panel.carried, rows, panels), segment)
             steps = number(shape.lanes), number(shape.lanes), s.weights_step, s.start_panel
@@ -155,7 +159,7 @@ def _emit_panels(
                     place(b, pointer, step)
                     for pointer, step in zip(panel.carried, steps, strict=True)
                 ]
-        carried = panel.carried
+        carried, begin = panel.carried, end
 
 
 def _emit_segments(
