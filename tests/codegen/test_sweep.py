@@ -80,7 +80,7 @@ def test_a_sweep_equals_its_meaning(dtype: str, kind: int) -> None:
         sums = sweep_meaning(np.broadcast_to(start, (p.count, *start.shape)), p.met(), weights)
         expected[:, : p.panels * p.lanes] = sums.reshape(p.count, -1)
         panel = p.segments * p.taps * p.lanes
-        steps = p.ratio * p.width, p.width, p.width, 0, p.lanes, panel, p.count, p.panels
+        steps = p.ratio * p.width, p.width, p.width, 0, p.lanes, panel, 0, 0, p.count, p.panels
         made.call(name, kind, out, p.data, weights, start, p.table, p.segments, *steps)
 
         np.testing.assert_array_equal(out, expected, str(numbers))

@@ -142,6 +142,14 @@ def store(b: ir.IRBuilder, value: ir.Value, pointer: ir.Value, index: ir.Value |
         b.store(value, where)
 
 
+def prefetch(b: ir.IRBuilder, pointer: ir.Value) -> None:
+    """Ask for a cache line that will be read soon; any address will do."""
+    byte = ir.IntType(8).as_pointer()
+    call = declared(b.module, "llvm.prefetch.p0i8", VOID, [byte, I32, I32, I32])
+    read, near, data = (ir.Constant(I32, value) for value in (0, 3, 1))
+    b.call(call, [b.bitcast(pointer, byte), read, near, data])
+
+
 def splat(b: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:
     """Return a vector with the same value in every lane."""
     kind = ir.VectorType(value.type, lanes)

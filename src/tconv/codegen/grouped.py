@@ -21,6 +21,7 @@ from tconv.codegen.build import (
     counted,
     function,
     larger,
+    load,
     number,
     place,
     smaller,
@@ -240,6 +241,8 @@ def _run_staged(  # noqa: PLR0913 - which line of what
                 start_step=number(0),
                 start_panel=biases,
                 weights_step=r.panel_weights,
+                ahead=number(0),
+                ahead_step=number(0),
                 count=larger(b, phase.count, fewest),
                 panels=panels,
             )
@@ -329,6 +332,13 @@ def _run_points(  # noqa: PLR0913 - which points of what
     kind, out, segments, points, a_turn = numbers
     lanes = number(shape.lanes)
     biases = b.mul(r.columns, lanes)
+    # What the next line reads behind this one's last segment; where more is written than read
+    # asking for it costs more than it saves.
+    above = b.sub(r.outer, number(1))
+    row = r.at("source_steps", above)
+    last = b.mul(larger(b, b.sub(segments, number(1)), number(0)), number(2))
+    ahead = b.add(load(b, where.tables.segments, last), b.mul(r.at("steps_in", above), row))
+    ahead = b.select(b.icmp_signed("==", r.step_out, number(1)), ahead, number(0))
     # The last panel may begin among the groups of the one before.
     ends = b.icmp_signed("==", b.add(where.first, where.panels), r.panels)
     shifted = b.icmp_signed("!=", b.srem(r.groups, lanes), number(0))
@@ -362,6 +372,8 @@ def _run_points(  # noqa: PLR0913 - which points of what
                     start_step=b.select(first, number(0), out_step),
                     start_panel=b.select(first, biases, lanes),
                     weights_step=r.panel_weights,
+                    ahead=ahead,
+                    ahead_step=row,
                     count=points,
                     panels=count,
                 )

@@ -18,6 +18,7 @@ from tconv.codegen.build import (
     load,
     number,
     place,
+    prefetch,
     store,
 )
 from tconv.codegen.squares import covered, sizes
@@ -48,6 +49,8 @@ class Sweep:
     start_step: ir.Value
     start_panel: ir.Value  # from panel to panel
     weights_step: ir.Value  # from panel to panel
+    ahead: ir.Value  # from a point's data: what the next line will read; 0 where it is near
+    ahead_step: ir.Value  # to the row before it
     count: ir.Value  # of points
     panels: ir.Value
 
@@ -74,7 +77,7 @@ def emit_sweep(module: ir.Module, shape: KernelShape) -> ir.Function:
     Any but the first sums at least ROWS points.
     """
     pointer = FLOATS[shape.dtype].as_pointer()
-    kinds = [*[pointer] * 4, I64.as_pointer(), *[I64] * 9]
+    kinds = [*[pointer] * 4, I64.as_pointer(), *[I64] * 11]
     made, b = function(module, f"sweep_{shape.dtype}", [I64, *kinds])
     s = Sweep(*made.args[1:])
     after = b.append_basic_block("after")
@@ -110,7 +113,7 @@ def _emit_any(b: ir.IRBuilder, shape: KernelShape, s: Sweep) -> None:
 
     for rows in sizes(ROWS):
         with covered(b, s.count, rows, ROWS) as first:
-            _emit_panels(b, shape, s, (first, rows, PANELS), segment)
+            _emit_panels(b, shape, s, (first, rows, PANELS, 0), segment)
 
 
 def _emit_shared(b: ir.IRBuilder, shape: KernelShape, s: Sweep, taps: int, ratio: int) -> None:
@@ -130,7 +133,7 @@ def _emit_shared(b: ir.IRBuilder, shape: KernelShape, s: Sweep, taps: int, ratio
     # Two panels of more taps would not fit sixteen registers.
     panels = PANELS if taps <= MOST_PAIRED else 1
     with covered(b, s.count, ROWS, ROWS) as first:
-        _emit_panels(b, shape, s, (first, ROWS, panels), segment)
+        _emit_panels(b, shape, s, (first, ROWS, panels, ratio), segment)
 
 
 Segment = Callable[[Sequence[ir.Value], ir.Value, ir.Value], list[ir.Value]]
@@ -140,11 +143,11 @@ def _emit_panels(
     b: ir.IRBuilder,
     shape: KernelShape,
     s: Sweep,
-    numbers: tuple[ir.Value, int, int],
+    numbers: tuple[ir.Value, int, int, int],
     segment: Segment,
 ) -> None:
     """Emit the loops over panels and segments of some points: the most at once, then the rest."""
-    first, rows, most = numbers
+    first, rows, most, ratio = numbers
     data, out = place(b, s.data, b.mul(first, s.in_step)), place(b, s.out, b.mul(first, s.out_step))
     start = place(b, s.start, b.mul(first, s.start_step))
     carried = [data, out, s.weights, start]
@@ -152,7 +155,7 @@ def _emit_panels(
     for panels in sizes(most):
         end = b.and_(s.panels, number(-panels))
         with counted(b, end, carried, first=begin, step=panels) as panel:
-            _emit_segments(b, shape, s, (panel.carried, rows, panels), segment)
+            _emit_segments(b, shape, s, (panel.carried, rows, panels, ratio), segment)
             steps = number(shape.lanes), number(shape.lanes), s.weights_step, s.start_panel
             for _ in range(panels):
                 panel.carried = [
@@ -166,17 +169,23 @@ def _emit_segments(
     b: ir.IRBuilder,
     shape: KernelShape,
     s: Sweep,
-    numbers: tuple[Sequence[ir.Value], int, int],
+    numbers: tuple[Sequence[ir.Value], int, int, int],
     segment: Segment,
 ) -> None:
     """Sum some panels of some points over all segments."""
     vector = ir.VectorType(FLOATS[shape.dtype], shape.lanes)
-    (data, out, weights, begun), rows, panels = numbers
+    (data, out, weights, begun), rows, panels, ratio = numbers
     steps = [b.mul(number(v), s.weights_step) for v in range(panels)]
     start = []
     for v in range(panels):
         mine = place(b, begun, b.mul(number(v), s.start_panel))
         start += [load(b, mine, b.mul(number(r), s.start_step), vector) for r in range(rows)]
+    if ratio:
+        with b.if_then(b.icmp_signed("!=", s.ahead, number(0))):
+            for row in range(2):
+                soon = place(b, data, b.sub(s.ahead, b.mul(number(row), s.ahead_step)))
+                for j in range(ratio * rows):
+                    prefetch(b, place(b, soon, b.mul(number(j), s.tap_step)))
     with counted(b, s.segments, [s.table, *start]) as turn:
         entry, *totals = turn.carried
         read, taken = place(b, data, load(b, entry)), place(b, weights, load(b, entry, 1))
