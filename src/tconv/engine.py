@@ -16,7 +16,7 @@ from tconv.settings import settings
 # Now and not when first needed: a fork in the middle of an import, by another thread,
 # would leave the child a module that nobody finishes.
 try:
-    from tconv.runtime import compiled, kernels
+    from tconv.runtime import grouped, kernels
     from tconv.runtime.winograd import WinogradRunner
 except UnsupportedError as error:
     NO_COMPILER = error.wrong
@@ -38,7 +38,7 @@ class Executable:
         if isinstance(plan.recipe, Winograd):
             self._compiled = WinogradRunner(plan.problem, plan.recipe)
         elif not isinstance(plan.recipe, TapProducts):
-            self._compiled = compiled.runner(plan.problem, plan.recipe)
+            self._compiled = grouped.runner(plan.problem, plan.recipe)
 
     def launch(self, source: tuple[int, ...], target: tuple[int, ...]) -> Any | None:  # noqa: ANN401 - known only with a compiler
         """Return a kernel that needs nothing but addresses, where there is one.

@@ -16,7 +16,7 @@ from tconv.codegen.build import (
     store,
 )
 from tconv.codegen.stored import line_place
-from tconv.plan.weights import ARRAYS, CELL_ARRAYS, CELL_FIELDS, FIELDS
+from tconv.plan.weights import ARRAYS, CELL_ARRAYS, CELL_FIELDS, FIELDS, NOWHERE
 
 EXPONENTS = {
     "float16": 0x7C00,
@@ -101,7 +101,7 @@ def emit_pack_cells(module: ir.Module, shape: KernelShape) -> ir.Function:
     with counted(b, width, [ir.Constant(I1, 0)]) as column:
         offset = load(b, offsets, column.index)
         here = _place(b, shape, column.index, b.not_(wide))
-        there = b.icmp_signed(">=", offset, number(0))
+        there = b.icmp_signed("!=", offset, number(NOWHERE))
         line = place(b, source, b.select(there, offset, number(0)))
         with counted(b, r.depth, column.carried) as k:
             read = load(b, line, b.mul(k.index, r.depth_step))

@@ -171,7 +171,7 @@ def plan_correlate(problem: Problem, machine: Machine, tile_rows: int) -> Correl
         "columns": wide,
         "panels": panels,
         "wide_panels": panels - (0 < wide % columns <= lanes),
-        "run_points": machine.l1 // 2 // (columns * item),
+        "run_points": max(1, machine.l1 // 2 // (columns * item)),
         "pieces": pieces,
         "piece_blocks": piece_blocks,
         **chunks,

@@ -274,7 +274,7 @@ def part_tables(
     A panel (``row`` bytes for each element of the depth) that stays in the second cache beside
     the data is read for every tile; of a larger one what fits the first cache is read at a time.
     """
-    most = machine.l1 // row
+    most = max(1, machine.l1 // row)
     segments, depths = [], []
     for count, depth in zip(arrays["segment_count"], arrays["segment_depth"], strict=True):
         at_once, length = count, depth

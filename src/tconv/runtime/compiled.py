@@ -13,6 +13,7 @@ from tconv.plan import planes as planes_plan
 from tconv.plan.cells import Cells
 from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
+from tconv.plan.grouped import Grouped
 from tconv.plan.planes import Planes
 from tconv.plan.weights import plan_cell_packing, plan_packing
 from tconv.plan.winograd import Winograd
@@ -53,7 +54,7 @@ class Runner:
     across: bool  # whether a row of sums is one channel's points
 
     def __init__(
-        self, problem: Problem, recipe: Gather | Cells | Planes | Winograd, kernel: int
+        self, problem: Problem, recipe: Gather | Cells | Planes | Grouped | Winograd, kernel: int
     ) -> None:
         self.problem, self.kernel = problem, kernel
         self.dtype, self.sums = numpy_dtype(problem.dtype), accumulator(problem.dtype)

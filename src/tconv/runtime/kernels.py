@@ -9,13 +9,15 @@ from llvmlite import ir
 
 from tconv import codegen, plan
 from tconv.codegen.activation import emit_activation
-from tconv.codegen.block import KernelShape
+from tconv.codegen.block import KernelShape, TransformShape
 from tconv.codegen.cells import emit_cells
 from tconv.codegen.correlate import emit_correlate
 from tconv.codegen.gather import emit_gather
+from tconv.codegen.grouped import emit_grouped
+from tconv.codegen.grouped_weights import emit_grouped_weights
 from tconv.codegen.planes import emit_planes
 from tconv.codegen.weights import emit_pack_cells, emit_pack_weights
-from tconv.codegen.winograd import TransformShape, emit_winograd
+from tconv.codegen.winograd import emit_winograd
 from tconv.codegen.winograd_weights import emit_transform_weights
 from tconv.jit import KernelSource, Machine, host_machine, load_kernel, source_version
 from tconv.plan.choose import tile_rows
@@ -59,6 +61,18 @@ def add_pieces_kernel(dtype: str) -> int:
     """Return the address of ``add_pieces(record, scratch, item)``, from the same module."""
     shape = kernel_shape(dtype, machine())
     return _loaded("correlate", shape, emit_correlate, f"add_pieces_{dtype}")
+
+
+@cache
+def grouped_kernel(dtype: str) -> int:
+    """Return the address of ``grouped(record, scratch, item)``."""
+    return _address("grouped", dtype, emit_grouped)
+
+
+@cache
+def grouped_weights_kernel(dtype: str) -> int:
+    """Return the address of ``grouped_weights(record, scratch, item)``."""
+    return _address("grouped_weights", dtype, emit_grouped_weights)
 
 
 @cache
