@@ -120,7 +120,7 @@ def test_neighbouring_phases_differ_in_lightness_and_text_can_be_read() -> None:
         pair = sorted((lightness(colour), lightness(ink_on(colour))))
         assert (pair[1] + 0.05) / (pair[0] + 0.05) >= 4.5
     assert len(set(colours)) == 7
-    assert min(abs(lightness(a) - lightness(b)) for a, b in pairwise(colours)) > 0.01
+    assert min(abs(lightness(a) - lightness(b)) for a, b in pairwise(colours)) > 0.1
 
 
 def test_sentences_have_the_parts_of_a_message() -> None:

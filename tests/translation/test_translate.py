@@ -161,6 +161,12 @@ def test_what_a_dialect_has_is_one_call() -> None:
         (lambda: tconv.translate(CONV, (1, 3, 6), (3, 2, 3), to="torch"), "W takes 2 input"),
         (lambda: tconv.translate(CONV, (1, None, 6), (3, 2, 3), to="torch"), "not known"),
         (lambda: tconv.translate(CONV, (0, 2, 6), (3, 2, 3), to="torch"), "the batch is 0"),
+        (lambda: tconv.translate(CONV, (1, 2, 6), to="torch", stride=2), "its attributes already"),
+        (lambda: tconv.translate(len, (1, 2, 6), to="torch"), "is no operator"),
+        (
+            lambda: tconv.translate(tconv.conv, (1, 2, 6), (3, 2, 3), to="torch", strides=2),
+            "did you mean 'stride'",
+        ),
     ],
 )
 def test_a_wrong_translation_is_refused_in_the_librarys_words(call: Any, words: str) -> None:  # noqa: ANN401 - a lambda
@@ -169,6 +175,16 @@ def test_a_wrong_translation_is_refused_in_the_librarys_words(call: Any, words: 
         call()
 
     assert words in str(refusal.value)
+
+
+def test_functions_are_translated_with_their_arguments() -> None:
+    """Who thinks in torch's words need not look for an operator."""
+    said = tconv.translate(
+        tconv.conv_transpose, (1, 2, 6), (2, 3, 4), to="onnx", stride=2, padding=1
+    )
+
+    assert repr(said.operator) == "onnx.ConvTranspose(pads=(1, 1), strides=(2,))"
+    assert said.shapes == ((1, 2, 6), (2, 3, 4))
 
 
 def test_too_many_axes_are_unsupported_where_a_framework_stops_at_three() -> None:
@@ -198,12 +214,13 @@ def test_an_ambiguous_call_warns_when_it_is_translated() -> None:
 
 
 def test_the_comparison_can_fail() -> None:
-    """Code with another stride gives another result."""
-    drawn = draw_call(1, ranks=(1,), name="onnx.Conv")
-    code = said(drawn, "onednn").code.replace("strides=(", "strides=(1 + ")
-    try:
-        theirs = FRAMEWORKS["onednn"](code, drawn.arrays(), drawn.op.result)
-    except tconv.ProblemError:
-        return
+    """Code with another padding gives another result, and is seen to."""
+    op = tconv.onnx.Conv(pads=[1, 1])
+    drawn = Drawn("onnx.Conv", op, ((1, 2, 6), (3, 2, 3)), seed=0)
+    code = said(drawn, "onednn").code
+    wrong = code.replace("pads_begin=(1,), pads_end=(1,)", "pads_begin=(0,), pads_end=(2,)")
+    theirs = FRAMEWORKS["onednn"](wrong, drawn.arrays(), op.result)
 
-    assert theirs.shape != drawn.result().shape or (theirs != drawn.result()).any()
+    assert wrong != code
+    with pytest.raises(AssertionError):
+        np.testing.assert_array_equal(theirs, drawn.result())

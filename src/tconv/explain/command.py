@@ -44,17 +44,18 @@ def _explain(options: argparse.Namespace) -> None:
         warnings.simplefilter("ignore", AmbiguousSpecWarning)  # both readings are explained
         told = explain(asked.operator, *asked.shapes, dtype=options.dtype or asked.dtype)
         files = _files(options, asked, told)
+        for path, content in files:
+            _write(path, content)
         print(json.dumps(record(told), indent=2) if options.json else told)
-    for path, content in files:
-        _write(path, content)
-        if not options.json:
+    if not options.json:
+        for path, content in files:
             print(f"wrote {path}: {len(content):,} bytes")
 
 
 def _files(
     options: argparse.Namespace, asked: Asked, told: Explanation
 ) -> list[tuple[Path, bytes]]:
-    """Return the files that were asked for, made before anything is written or printed."""
+    """Return the files that were asked for, all made before any is written."""
     files: list[tuple[Path, bytes]] = []
     if options.html:
         state = state_of(operator_name(type(asked.operator)), asked.operator, asked.shapes)

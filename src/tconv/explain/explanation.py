@@ -129,21 +129,18 @@ def given_letters(op: Runnable, problem: Problem, number: int) -> dict[str, int]
 
 
 def phases(axis: Axis) -> list[Phase]:
-    """Return the phases of the fine grid that have points.
+    """Return the phases of the fine grid that have points, or those of its first points.
 
     >>> phases(Axis(fine_size=5, coarse_size=3, taps=3, stride=2, dilation=1, pad_begin=1))[1]
     Phase(number=1, points=(0, 2, 4), taps=(1,))
     """
     found = []
-    for number in range(min(axis.stride, axis.fine_size + axis.stride)):
-        first = (number - axis.pad_begin) % axis.stride
+    for first in range(min(axis.stride, axis.fine_size, MOST + 1)):
+        number = (first + axis.pad_begin) % axis.stride
         points = tuple(range(first, axis.fine_size, axis.stride)[: MOST + 1])
-        if points:
-            taps = [t for t in range(axis.taps) if axis.dilation * t % axis.stride == number]
-            found.append(Phase(number, points, tuple(taps[: MOST + 1])))
-        if len(found) > MOST:
-            break
-    return found
+        taps = [t for t in range(axis.taps) if axis.dilation * t % axis.stride == number]
+        found.append(Phase(number, points, tuple(taps[: MOST + 1])))
+    return sorted(found, key=lambda phase: phase.number)
 
 
 def _attribute(op: Runnable, name: str, number: int) -> int:

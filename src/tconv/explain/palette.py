@@ -4,7 +4,7 @@ from typing import Any
 
 PALETTE: dict[str, Any] = {
     # Okabe and Ito's colours, in an order in which neighbours differ in lightness as well.
-    "phases": ["#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#0072b2", "#d55e00"],
+    "phases": ["#56b4e9", "#d55e00", "#f0e442", "#cc79a7", "#e69f00", "#0072b2", "#009e73"],
     "light": {
         "paper": "#ffffff", "ink": "#1b1f24", "quiet": "#55606c", "line": "#b9c3ce",
         "pad": "#eceff4", "accent": "#0b5cad",

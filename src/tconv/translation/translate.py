@@ -6,6 +6,7 @@ from tconv.calls import Runnable
 from tconv.dialects.attributes import nearest, shown
 from tconv.dialects.operator import BIAS, ShapeLike
 from tconv.errors import ProblemError, UnsupportedError
+from tconv.ops import FUNCTIONS
 from tconv.translation.ask import Ask
 from tconv.translation.keras import to_keras
 from tconv.translation.lax import to_lax
@@ -27,8 +28,15 @@ DIALECTS = tuple(WRITERS)
 MOST_AXES = {"torch": 3, "openvino": 3, "keras": 3}  # by the names of their functions
 
 
-def translate(op: Runnable, *shapes: ShapeLike, to: str) -> Translation:
+def translate(
+    op: Runnable | Callable[..., object],
+    *shapes: ShapeLike,
+    to: str,
+    **arguments: object,
+) -> Translation:
     """Say ``op``, called with inputs of these shapes, in another dialect.
+
+    ``op`` is an operator, or a function such as :func:`tconv.conv_transpose` with its arguments.
 
     The answer has the operator of that dialect, a line of code that sets the result's name from
     the names of the inputs, and notes where the dialect has no equivalent.
@@ -41,17 +49,35 @@ def translate(op: Runnable, *shapes: ShapeLike, to: str) -> Translation:
         import torch.nn.functional as F
         Y = F.conv_transpose1d(X, W, stride=(2,))[:, :, :-1]
     """
-    ask = _ask(op, shapes)
-    writer = WRITERS[_dialect(to)]
-    if to.lower() in MOST_AXES and ask.rank > MOST_AXES[to.lower()]:
+    operator = _operator(op, arguments)
+    ask = _ask(operator, shapes)
+    name = _dialect(to)
+    if ask.rank > MOST_AXES.get(name, ask.rank):
         raise UnsupportedError(
-            f"translation to {to.lower()}",
-            f"{op.inputs[0]} has {ask.rank} spatial axes, but {to.lower()} takes 1, 2 or 3.",
-            got=dict(zip(op.inputs, map(shown, shapes), strict=False)),
+            f"translation to {name}",
+            f"{operator.inputs[0]} has {ask.rank} spatial axes, but {name} takes 1, 2 or 3.",
+            got=dict(zip(operator.inputs, map(shown, shapes), strict=False)),
             rule="torch, openvino and keras have functions for 1, 2 and 3 spatial axes",
             fix='translate to "onnx", "onednn" or "lax", or use tconv itself',
         )
-    return writer(ask)
+    return WRITERS[name](ask)
+
+
+def _operator(op: object, arguments: dict[str, object]) -> Runnable:
+    """Return the operator that is meant, or refuse what is none."""
+    if isinstance(op, Runnable) and not arguments:
+        return op
+    name = getattr(op, "__name__", "")
+    if name in FUNCTIONS and getattr(op, "__module__", "") == FUNCTIONS[name].__module__:
+        return FUNCTIONS[name](**arguments)
+    words = "has its attributes already" if isinstance(op, Runnable) else "is no operator"
+    raise ProblemError(
+        "tconv translate",
+        f"{shown(op)} {words}.",
+        got={key: shown(value) for key, value in arguments.items()},
+        rule="op is an operator, or a function of tconv with its arguments as keywords",
+        fix="pass for example tconv.onnx.Conv(strides=[2]), or tconv.conv and stride=2",
+    )
 
 
 def _dialect(to: object) -> str:

@@ -202,17 +202,14 @@ const MOST_LISTED = 13;
 
 function phasesOf({ Y, K, s, d, pb }) {
   const found = [];
-  for (let number = 0; number < Math.min(s, Y + s); number++) {
-    const first = (((number - pb) % s) + s) % s;
+  for (let first = 0; first < Math.min(s, Y, MOST_LISTED); first++) {
+    const number = (first + pb) % s;
     const points = [], taps = [];
     for (let y = first; y < Y && points.length < MOST_LISTED; y += s) points.push(y);
-    if (points.length) {
-      for (let t = 0; t < K && taps.length < MOST_LISTED; t++) if ((d * t) % s === number) taps.push(t);
-      found.push([number, points, taps]);
-    }
-    if (found.length >= MOST_LISTED) break;
+    for (let t = 0; t < K && taps.length < MOST_LISTED; t++) if ((d * t) % s === number) taps.push(t);
+    found.push([number, points, taps]);
   }
-  return found;
+  return found.sort((a, b) => a[0] - b[0]);
 }
 
 /** How many pairs of a coarse point and a tap meet inside the fine grid. */

@@ -101,7 +101,7 @@ function shownLists() {
   }).map(([name, title, low, high]) => {
     const words = {
       size: spec.wanted === "weights" ? `size of ${spec.given[0] === "fine" ? spec.inputs[0] : spec.inputs[1]}` : `size of ${spec.inputs[0]}`,
-      kernel: "window (kernel)", pads_begin: spec.dialect === "tconv" ? "padding" : title,
+      kernel: "kernel size", pads_begin: spec.dialect === "tconv" ? "padding" : title,
       output_shape: spec.third && spec.third.endsWith("_shape") ? spec.third : title,
     };
     return [name, words[name] ?? title, low, high];
@@ -330,7 +330,7 @@ function showPicture() {
   box.innerHTML = solved.rank === 1 ? drawLine(solved, width) : drawPlane(solved, width);
   const sizes = resultSizes(solved.problem);
   const fits = chosen && chosen.length === sizes.length && chosen.every((at, i) => at < sizes[i]);
-  if (!fits) chosen = sizes.map((size) => Math.floor((size - 1) / 2));
+  if (!fits) chosen = sizes.map((size) => Math.min(Math.floor((size - 1) / 2), 9)); // always drawn
   showLegend();
   choose(chosen);
 }
