@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from tconv.adapters.torch.kernels import DTYPES
+from tconv.adapters.torch.memory import DTYPES
 from tconv.dialects.functional import Conv, ConvTranspose
 from tconv.errors import ProblemError, TconvError
 

@@ -8,12 +8,14 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd import forward_ad
 from torch.nn import functional
 
 from tconv.adapters.torch.fallback import leave_to_torch
-from tconv.adapters.torch.kernels import COARSE, DTYPES, FINE
+from tconv.adapters.torch.kernels import COARSE, FINE
+from tconv.adapters.torch.memory import DTYPES
 from tconv.adapters.torch.operators import OPERATORS
-from tconv.adapters.torch.sizes import Numbers, keeps_last, numbers_of, size_of
+from tconv.adapters.torch.sizes import Call, Numbers, keeps_last, understand, understand_again
 
 Tensor = Any  # torch is not typed
 
@@ -129,24 +131,30 @@ def convolve(  # noqa: PLR0913 - torch's arguments
         data, weight, bias = _autocast(tensors)
         batched = data.dim() != rank + 1
         data = data if batched else data.unsqueeze(0)
-        numbers = None
-        if not (transposed and isinstance(padding, str)):
-            numbers = numbers_of(rank, stride, padding, output_padding, dilation, weight)
-        size = numbers and size_of(transposed, (data, weight, bias), numbers, groups)
-        if numbers and size:
-            strides, begin, _, dilations = numbers
+        call = None
+        if data.dim() == rank + 2 and _one_dtype(data, weight, bias):
+            shapes = data.shape, weight.shape, None if bias is None else bias.shape
+            call = _understood(
+                transposed, *shapes, stride, padding, output_padding, groups, dilation
+            )
+        if call is not None:
             last = keeps_last(data, weight)
             operator = CONV_TRANSPOSE if transposed else CONV
-            out = operator(data, weight, bias, size, strides, begin, dilations, groups, last, keep)
+            arguments = data, weight, bias, *call, groups, last, keep
+            if _records_nothing():
+                with torch._C._AutoDispatchBelowAutograd():  # noqa: SLF001 - as torch.library does
+                    out = operator(*arguments)
+            else:
+                out = operator(*arguments)
             return out if batched else out.squeeze(0)
         reason = "these arguments are not done here"
-    arguments = {
+    named = {
         "input": input, "weight": tensors[1], "bias": tensors[2], "stride": stride,
         "padding": padding, "dilation": dilation, "groups": groups,
     }  # fmt: skip
     if transposed:
-        arguments["output_padding"] = output_padding
-    return leave_to_torch(name, reason, arguments, getattr(functional, name))
+        named["output_padding"] = output_padding
+    return leave_to_torch(name, reason, named, getattr(functional, name))
 
 
 def unfit(tensors: tuple[Tensor, Tensor, Tensor]) -> str:
@@ -175,3 +183,28 @@ def _autocast(tensors: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, T
         for tensor in tensors
     )
     return input, weight, bias
+
+
+def _understood(*asked: Any) -> Call | None:  # noqa: ANN401 - see understand
+    """Look at a call, or find it seen before."""
+    if torch.compiler.is_compiling():
+        return understand(*asked)
+    try:
+        return understand_again(*asked)
+    except TypeError:  # a list is a good argument, but no key; so is a size that is a symbol
+        return understand(*asked)
+
+
+def _one_dtype(data: Tensor, weight: Tensor, bias: Tensor) -> bool:
+    same = data.dtype is weight.dtype
+    return same and (bias is None or bias.dtype is data.dtype)
+
+
+def _records_nothing() -> bool:
+    """Tell whether derivatives are off, so that a call need not pass through autograd."""
+    return not (
+        torch.is_grad_enabled()
+        or torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()  # noqa: SLF001 - as torch.library does
+        or forward_ad._current_level >= 0  # noqa: SLF001 - torch has no public name for it
+    )

@@ -4,11 +4,9 @@ import weakref
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tconv.adapters.torch.memory import Array, array
 from tconv.calls import Settled
-
-Array = npt.NDArray[Any]
 
 MOST_PACKS = 8  # of one tensor: pictures of many sizes may want their weights in many orders
 SAMPLES = 64  # values that are compared in every call
@@ -23,40 +21,40 @@ class Kept:
     of the values shows the usual ones, which are changes of the whole tensor.
     """
 
-    __slots__ = ("pack_of", "pointer", "reference", "sample", "sampled", "strides", "version")
+    __slots__ = ("pack_of", "pointer", "reference", "sample", "sampled", "shape", "version")
 
-    def __init__(self, weight: Any, values: Array) -> None:  # noqa: ANN401 - torch is not typed
+    def __init__(self, weight: Any) -> None:  # noqa: ANN401 - torch is not typed
         number = id(weight)
         self.reference: Any = weakref.ref(weight, lambda _: _kept.pop(number, None))
         self.version, self.pointer = weight._version, weight.data_ptr()  # noqa: SLF001 - torch's name for it
-        self.strides = values.shape, values.strides
-        self.sampled = _sampled(values)
+        self.shape = weight.shape, weight.stride(), weight.dtype
+        self.sampled = _sampled(array(weight))
         self.sample = self.sampled.tobytes()
         self.pack_of: dict[object, object] = {}
 
-    def holds(self, weight: Any, values: Array) -> bool:  # noqa: ANN401 - torch is not typed
+    def holds(self, weight: Any) -> bool:  # noqa: ANN401 - torch is not typed
         """Tell whether the tensor is still the one that was packed."""
         return (
             self.reference() is weight
             and self.version == weight._version  # noqa: SLF001 - torch's name for it
             and self.pointer == weight.data_ptr()
-            and self.strides == (values.shape, values.strides)
+            and self.shape == (weight.shape, weight.stride(), weight.dtype)
             and self.sample == self.sampled.tobytes()
         )
 
 
-def kept_pack(weight: Any, values: Array, settled: Settled) -> object:  # noqa: ANN401 - torch is not typed
+def kept_pack(weight: Any, settled: Settled) -> object:  # noqa: ANN401 - torch is not typed
     """Return the weights packed, from an earlier call if they have not changed since."""
     if weight.is_inference():  # torch does not count changes of these
-        return settled.pack(values)
+        return settled.pack(array(weight))
     kept = _kept.get(id(weight))
-    if kept is None or not kept.holds(weight, values):
-        kept = _kept[id(weight)] = Kept(weight, values)
+    if kept is None or not kept.holds(weight):
+        kept = _kept[id(weight)] = Kept(weight)
     pack = kept.pack_of.get(settled.packing)
     if pack is None:
         if len(kept.pack_of) >= MOST_PACKS:
             kept.pack_of.clear()
-        pack = kept.pack_of[settled.packing] = settled.pack(values)
+        pack = kept.pack_of[settled.packing] = settled.pack(array(weight))
     return pack
 
 

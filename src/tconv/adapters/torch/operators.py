@@ -21,7 +21,8 @@ from torch.autograd.forward_ad import _set_fwd_grad_enabled
 from torch.autograd.function import _SingleLevelFunction
 
 from tconv.adapters.torch import kernels
-from tconv.adapters.torch.kernels import COARSE, FINE, WEIGHTS, empty
+from tconv.adapters.torch.kernels import COARSE, FINE, WEIGHTS
+from tconv.adapters.torch.memory import empty
 from tconv.problem import Operand
 
 Tensor = Any  # torch is not typed

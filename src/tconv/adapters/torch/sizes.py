@@ -1,11 +1,12 @@
-"""What a call says of its result: numbers for each axis, its size and its memory format.
+"""What a call asks for: numbers for each axis, the size and memory format of the result.
 
 Only calls that torch takes are answered; for all others the answer is None, and torch judges.
 Sizes may be torch's symbols: torch.compile traces this file.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import torch
 
@@ -28,33 +29,83 @@ def _has_short_kernels() -> bool:
 KEPT_3D = (torch.float32, *(SHORT if _has_short_kernels() else ()))
 
 
-def numbers_of(  # noqa: PLR0913 - torch's arguments
-    rank: int,
+class Call(NamedTuple):
+    """A call as the operators take it: numbers for each axis, and the size of the result."""
+
+    size: Shape
+    stride: Shape
+    padding: Shape  # at the beginning
+    dilation: Shape
+
+
+def understand(  # noqa: PLR0913 - torch's arguments
+    transposed: bool,  # noqa: FBT001 - by position: names would cost time in every call
+    shape: Shape,
+    window: Shape,
+    bias: Shape | None,
     stride: Numbers,
     padding: Numbers | str,
     output_padding: Numbers,
+    groups: int,
     dilation: Numbers,
-    weight: Tensor,
-) -> tuple[Shape, Shape, Shape, Shape] | None:
-    """Return stride, padding at the beginning, points more at the end and dilation, each axis.
+) -> Call | None:
+    """Return what a call asks for, by the shapes of its tensors and its other arguments.
 
-    >>> numbers_of(2, 1, "same", 0, 1, torch.empty(1, 1, 3, 4))
-    ((1, 1), (1, 1), (0, 1), (1, 1))
+    >>> understand(True, (1, 2, 5), (2, 3, 4), None, 2, 1, 0, 1, 1)
+    Call(size=(10,), stride=(2,), padding=(1,), dilation=(1,))
+    >>> understand(False, (1, 2, 5), (3, 2, 4), (3,), 1, "same", 0, 1, 1)
+    Call(size=(5,), stride=(1,), padding=(1,), dilation=(1,))
     """
+    rank = len(shape) - 2
     strides, dilations = _each(stride, rank, 1), _each(dilation, rank, 1)
     extra = _each(output_padding, rank, 0)
-    if strides is None or dilations is None or extra is None:
+    if strides is None or dilations is None or extra is None or len(window) != len(shape):
         return None
+    spans = [d * (k - 1) for d, k in zip(dilations, window[2:], strict=True)]
     if not isinstance(padding, str):
         begin = _each(padding, rank, 0)
-        return None if begin is None else (strides, begin, extra, dilations)
-    if padding == "valid":
-        return strides, (0,) * rank, extra, dilations
-    if padding != "same" or strides != (1,) * rank or weight.dim() != rank + 2:
+    elif transposed:
+        begin = None
+    elif padding == "same" and strides == (1,) * rank:
+        begin, extra = tuple([each // 2 for each in spans]), tuple([each % 2 for each in spans])
+    else:
+        begin = (0,) * rank if padding == "valid" else None
+    if begin is None or not _channels_agree(transposed, shape, window, bias, groups):
         return None
-    spans = [d * (k - 1) for d, k in zip(dilations, weight.shape[2:], strict=True)]
-    begin, odd = tuple([span // 2 for span in spans]), tuple([span % 2 for span in spans])
-    return strides, begin, odd, dilations
+    sizes = []
+    for x, k, span, s, p, e, d in zip(
+        shape[2:], window[2:], spans, strides, begin, extra, dilations, strict=True
+    ):
+        if transposed:
+            size = (x - 1) * s + span + 1 - 2 * p + e
+            fits = e < max(s, d)
+        else:
+            room = x + 2 * p + e - span - 1
+            size = room // s + 1
+            fits = room >= 0
+        if not fits or x < 1 or k < 1 or size < 1:
+            return None
+        sizes.append(size)
+    return Call(tuple(sizes), strides, begin, dilations)
+
+
+understand_again = lru_cache(maxsize=1024, typed=True)(understand)
+
+
+def _channels_agree(
+    transposed: bool,  # noqa: FBT001 - see understand
+    shape: Shape,
+    window: Shape,
+    bias: Shape | None,
+    groups: int,
+) -> bool:
+    if isinstance(groups, bool) or not isinstance(groups, WHOLE) or groups < 1:
+        return False
+    coarse, fine = window[0], window[1] * groups
+    given, made = (coarse, fine) if transposed else (fine, coarse)
+    if shape[1] != given or coarse % groups or given < 1 or made < 1:
+        return False
+    return bias is None or (len(bias) == 1 and bias[0] == made)
 
 
 def _each(value: Numbers | str, rank: int, least: int) -> Shape | None:
@@ -71,47 +122,6 @@ def _each(value: Numbers | str, rank: int, least: int) -> Shape | None:
         if isinstance(number, bool) or not isinstance(number, WHOLE) or number < least:
             return None
     return numbers
-
-
-def size_of(
-    transposed: bool,  # noqa: FBT001 - runs once a layer: names cost time
-    tensors: tuple[Tensor, Tensor, Tensor],
-    numbers: tuple[Shape, Shape, Shape, Shape],
-    groups: int,
-) -> Shape | None:
-    """Return the spatial size of the result.
-
-    >>> tensors = torch.empty(1, 2, 5), torch.empty(2, 3, 4), None
-    >>> size_of(True, tensors, ((2,), (1,), (0,), (1,)), 1)
-    (10,)
-    """
-    data, weight, bias = tensors
-    shape, window = data.shape, weight.shape
-    if len(shape) != len(numbers[0]) + 2 or len(window) != len(shape):
-        return None
-    if isinstance(groups, bool) or not isinstance(groups, WHOLE) or groups < 1:
-        return None
-    coarse, fine = window[0], window[1] * groups
-    given, made = (coarse, fine) if transposed else (fine, coarse)
-    agreed = shape[1] == given and coarse % groups == 0 and given > 0 and made > 0
-    if not agreed or data.dtype is not weight.dtype:
-        return None
-    if bias is not None and (tuple(bias.shape) != (made,) or bias.dtype is not data.dtype):
-        return None
-    sizes = []
-    for x, k, s, p, e, d in zip(shape[2:], window[2:], *numbers, strict=True):
-        span = d * (k - 1) + 1
-        if transposed:
-            size = (x - 1) * s + span - 2 * p + e
-            fits = e < max(s, d)
-        else:
-            room = x + 2 * p + e - span
-            size = room // s + 1
-            fits = room >= 0
-        if not fits or x < 1 or k < 1 or size < 1:
-            return None
-        sizes.append(size)
-    return tuple(sizes)
 
 
 def keeps_last(data: Tensor, weight: Tensor) -> bool:
