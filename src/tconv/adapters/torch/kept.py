@@ -21,13 +21,23 @@ class Kept:
     of the values shows the usual ones, which are changes of the whole tensor.
     """
 
-    __slots__ = ("pack_of", "pointer", "reference", "sample", "sampled", "shape", "version")
+    __slots__ = (
+        "alias",
+        "pack_of",
+        "pointer",
+        "reference",
+        "sample",
+        "sampled",
+        "shape",
+        "version",
+    )
 
     def __init__(self, weight: Any) -> None:  # noqa: ANN401 - torch is not typed
         number = id(weight)
         self.reference: Any = weakref.ref(weight, lambda _: _kept.pop(number, None))
         self.version, self.pointer = weight._version, weight.data_ptr()  # noqa: SLF001 - torch's name for it
         self.shape = weight.shape, weight.stride(), weight.dtype
+        self.alias = weight.detach()  # keeps the memory, whatever the tensor is made to point to
         self.sampled = _sampled(array(weight))
         self.sample = self.sampled.tobytes()
         self.pack_of: dict[object, object] = {}

@@ -1,8 +1,11 @@
 """Tensors as the memory that they are: arrays without copies, and new tensors for results."""
 
+import ctypes
+import sys
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import torch
 
@@ -18,19 +21,25 @@ DTYPES = {
     torch.bfloat16: "bfloat16",
 }
 CHANNELS_LAST = {2: torch.channels_last, 3: torch.channels_last_3d}
-BFLOAT16 = numpy_dtype("bfloat16")
+NUMPY: dict[Any, np.dtype[Any]] = {dtype: numpy_dtype(name) for dtype, name in DTYPES.items()}
+MEMORY = ctypes.c_char * sys.maxsize  # NumPy wants a buffer to be large enough
 TITLE = "tconv torch operator"
 
 
 def array(tensor: Any) -> Array:  # noqa: ANN401 - torch is not typed
-    """Return a tensor's own memory as an array."""
-    if tensor.requires_grad:
-        tensor = tensor.detach()
-    if tensor.dtype is torch.bfloat16:  # torch does not know NumPy's
-        short: Array = tensor.view(torch.int16).numpy()
-        return short.view(BFLOAT16)
-    whole: Array = tensor.numpy()
-    return whole
+    """Return a tensor's own memory as an array, good for as long as the tensor keeps it.
+
+    By its address: ``tensor.numpy()`` would make the tensor's storage one that can never be
+    resized again, refuses tensors that require gradients, and does not know bfloat16.
+    """
+    dtype = NUMPY[tensor.dtype]
+    item = dtype.itemsize
+    where = tensor.data_ptr()
+    if not where:  # there are no elements
+        return np.empty(tensor.shape, dtype)
+    strides = tuple([item * stride for stride in tensor.stride()])
+    memory: Any = MEMORY.from_address(where)
+    return np.ndarray(tensor.shape, dtype, memory, 0, strides)
 
 
 def data_array(tensor: Any, channels_last: bool) -> Array:  # noqa: ANN401, FBT001 - see above

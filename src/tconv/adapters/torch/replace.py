@@ -66,7 +66,7 @@ def accelerate(model: Module) -> Report:
         kind = _own_class(layer)
         reason = _reason(layer, kind)
         if not reason:
-            _change_class(layer, kind, OURS[kind])
+            _change_class(layer, OURS[kind])
             setattr(layer, MARK, True)
         (left if reason else replaced).append(Layer(name, kind.__name__, reason))
     return Report(tuple(replaced), tuple(left))
@@ -85,8 +85,7 @@ def restore(model: Module) -> None:
     for _, layer in _layers(model):
         if MARK in vars(layer):
             delattr(layer, MARK)
-            kind = _own_class(layer)
-            _change_class(layer, kind, THEIRS[kind])
+            _change_class(layer, THEIRS[_own_class(layer)])
 
 
 def _layers(model: Module) -> Iterator[tuple[str, Module]]:
@@ -99,11 +98,13 @@ def _own_class(layer: Module) -> type:
     return kind.__bases__[0] if parametrize.is_parametrized(layer) else kind
 
 
-def _change_class(layer: Module, old: type, new: type) -> None:
-    if parametrize.is_parametrized(layer):  # its class is made for this layer alone
-        type(layer).__bases__ = (new,)
-    elif type(layer) is old:
-        layer.__class__ = new
+def _change_class(layer: Module, new: type) -> None:
+    kind = type(layer)
+    if parametrize.is_parametrized(layer):
+        # Torch made a class for this layer, and its copies share it: make another.
+        members = {k: v for k, v in vars(kind).items() if k not in ("__dict__", "__weakref__")}
+        new = type(kind.__name__, (new,), members)
+    layer.__class__ = new
 
 
 def _reason(layer: Module, kind: type) -> str:

@@ -15,6 +15,7 @@ Numbers = int | Sequence[int]
 Shape = tuple[int, ...]
 
 WHOLE = (int, torch.SymInt)
+LARGEST = 2**31 - 1  # beyond it torch may count wrong, and we need not
 SHORT = (torch.float16, torch.bfloat16)
 
 
@@ -119,7 +120,9 @@ def _each(value: Numbers | str, rank: int, least: int) -> Shape | None:
     else:
         return None
     for number in numbers:
-        if isinstance(number, bool) or not isinstance(number, WHOLE) or number < least:
+        if isinstance(number, bool) or not isinstance(number, WHOLE):
+            return None
+        if number < least or number > LARGEST:
             return None
     return numbers
 
