@@ -132,7 +132,7 @@ def test_export_holds_our_operators() -> None:
 
 
 def test_symbolic_tracing_gives_a_model_that_computes_the_same() -> None:
-    """The tracer runs with objects that are no tensors; torch's own operators stand in its graph."""
+    """The tracer's objects are no tensors; torch's own operators stand in its graph."""
     theirs, ours = pair()
     fallback._noted.clear()  # noqa: SLF001 - each note comes once
     with pytest.warns(adapter.FallbackWarning, match="Proxy"):

@@ -97,7 +97,7 @@ def test_a_model_may_be_one_layer() -> None:
     report = adapter.accelerate(layer)
 
     assert type(layer) is adapter.Conv1d
-    assert str(report) == "replaced 1 layers\n  (the model itself)  Conv1d"
+    assert str(report) == "replaced 1 layer\n  (the model itself)  Conv1d"
 
 
 def test_parametrized_layers_are_computed_by_tconv() -> None:

@@ -69,7 +69,8 @@ def _explain(name: str, arguments: dict[str, Any]) -> TconvError | None:
             shapes[0] = (1, *shapes[0])
         op.resolve(*shapes, dtype=DTYPES.get(given["input"].dtype, "an unknown type"))
     except TconvError as found:
-        return type(found)(title, found.wrong, got=found.got, rule=found.rule, fix=found.fix)
+        rule = found.rule.replace(kind.document, f"torch.nn.functional.{name}")
+        return type(found)(title, found.wrong, got=found.got, rule=rule, fix=found.fix)
     return None
 
 

@@ -40,10 +40,10 @@ class Report:
 
     def __str__(self) -> str:
         """Print both lists."""
-        lines = [f"replaced {len(self.replaced)} layers"]
+        lines = [f"replaced {_count(self.replaced)}"]
         lines += [f"  {layer}" for layer in self.replaced]
         if self.left:
-            lines += [f"left {len(self.left)} layers as they are"]
+            lines += [f"left {_count(self.left)} as they are"]
             lines += [f"  {layer}" for layer in self.left]
         return "\n".join(lines)
 
@@ -56,7 +56,7 @@ def accelerate(model: Module) -> Report:
 
     >>> model = torch.nn.Sequential(torch.nn.ConvTranspose1d(4, 2, 4, stride=2), torch.nn.Tanh())
     >>> print(accelerate(model))
-    replaced 1 layers
+    replaced 1 layer
       0  ConvTranspose1d
     """
     _check_model("accelerate", model)
@@ -86,6 +86,10 @@ def restore(model: Module) -> None:
         if MARK in vars(layer):
             delattr(layer, MARK)
             _change_class(layer, THEIRS[_own_class(layer)])
+
+
+def _count(layers: tuple[Layer, ...]) -> str:
+    return f"{len(layers)} layer{'s' if len(layers) != 1 else ''}"
 
 
 def _layers(model: Module) -> Iterator[tuple[str, Module]]:
