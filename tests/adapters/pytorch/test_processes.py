@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import threading
-from typing import Any
 
 import pytest
 
@@ -40,15 +39,6 @@ with torch.no_grad():
     assert torch.equal(layer(data), right)
 print("good")
 """
-
-
-@pytest.fixture(autouse=True)
-def _threads() -> Any:  # noqa: ANN401 - a generator
-    """Leave both numbers as they were."""
-    ours, theirs = tconv.get_num_threads(), torch.get_num_threads()
-    yield
-    torch.set_num_threads(theirs)
-    tconv.set_num_threads(ours)
 
 
 def test_torchs_number_of_threads_is_followed() -> None:

@@ -31,7 +31,7 @@ class Model:
 MODELS = (
     Model("hifigan", hifigan.Generator, 512, (1, 80, 32), 16, (2, 80, 3)),
     Model("unet-2d", unet.unet_2d, 64, (1, 1, 128, 128), 4, (2, 1, 32, 48)),
-    Model("unet-3d", unet.unet_3d, 32, (1, 1, 32, 32, 32), 4, (2, 1, 32, 32, 32)),
+    Model("unet-3d", unet.unet_3d, 32, (1, 1, 32, 32, 32), 4, (1, 1, 32, 32, 32)),
     Model("dcgan", pictures.dcgan, 1024, (8, 100, 1, 1), 32, (3, 100, 1, 1)),
     Model("pose-head", pictures.pose_head, 256, (4, 2048, 8, 6), 16, (2, 128, 4, 3)),
     Model("codec", codec.decoder, 768, (1, 1024, 32), 32, (2, 1024, 3)),
