@@ -48,8 +48,11 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
                  "tconv.threads", "tconv.translation", "tconv.version"),
     # What people see.
     "adapters.onnx": ("numpy", "onnx", "tconv"),
+    "adapters.torch": ("numpy", "torch", "tconv", "tconv.errors", "tconv.problem",
+                       "tconv.dialects", "tconv.calls", "tconv.adapters.torch"),
     "explain": ("numpy", "tconv", "tconv.*"),
     "bench": ("numpy", "llvmlite.ir", "tconv", "tconv.*"),
+    "bench.models": ("torch", "tconv", "tconv.*"),
     "bench.peers": ("numpy", "torch", "openvino", "onnx", "onnxruntime", "tconv", "tconv.*"),
     "benchdnn": ("numpy", "tconv.calls", "tconv.errors", "tconv.onednn", "tconv.problem",
                  "tconv.reference"),

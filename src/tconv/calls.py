@@ -264,6 +264,33 @@ class Quick:
         return None if done is False else out
 
 
+class Settled:
+    """A problem whose checks are done: arrays of its shapes go straight to kernels.
+
+    For adapters, which meet the same problem again and again and look at their arrays
+    themselves: shapes and element type are the problem's, ``out`` overlaps no input.
+    """
+
+    __slots__ = ("_run", "packing")
+
+    def __init__(self, title: str, problem: Problem, *, bound: bool = False) -> None:
+        """Choose how to run; ``bound`` tells that weights are packed for many calls."""
+        _check_sizes(title, problem)
+        self._run = engine.executable(problem, bound=bound)
+        self.packing = self._run.packing
+
+    def pack(self, weights: Array) -> object:
+        """Return weights as kernels read them; good for every problem of equal ``packing``."""
+        return self._run.pack(weights)
+
+    def __call__(self, first: Array, second: object, bias: Array | None, out: Result) -> None:
+        """Compute into ``out`` from the given operands in the order COARSE, FINE, WEIGHTS.
+
+        Weights are given as :meth:`pack` returned them.
+        """
+        self._run.run(first, second, bias, out)
+
+
 def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remembers
     op: Operator,
     given_first: object,
@@ -302,9 +329,7 @@ def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remem
         # What was given, too: an array in a foreign byte order was copied by now.
         raw = [(name, value) for name, value in given if isinstance(value, np.ndarray)]
         check_out(title, out, shape, problem.dtype, [*named, *raw])
-    check_memory(title, shape, engine.bytes_needed(problem))
-    check_window(title, problem.spatial(Operand.WEIGHTS))
-    check_axes(title, len(problem.axes))
+    _check_sizes(title, problem)
     op.warn_if_ambiguous(resolved)
     with allocating(title, shape):
         if op.wanted is Operand.WEIGHTS:
@@ -337,6 +362,13 @@ def _check_bias(op: Operator, third: object) -> None:
 
 def _activated(problem: Problem, activation: Activation | None) -> Problem:
     return problem if activation is None else replace(problem, activation=activation)
+
+
+def _check_sizes(title: str, problem: Problem) -> None:
+    """Refuse what this machine cannot hold or walk through."""
+    check_memory(title, problem.shape(problem.wanted), engine.bytes_needed(problem))
+    check_window(title, problem.spatial(Operand.WEIGHTS))
+    check_axes(title, len(problem.axes))
 
 
 def _pack_once(run: engine.Executable, weights: Array, packed: Packed | None) -> object:
