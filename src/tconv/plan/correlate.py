@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
+import numpy as np
+
 from tconv.plan.gather import Scratch, make_record, shrink
 from tconv.plan.machine import Machine, padded
 from tconv.plan.shifts import AxisShifts, axis_shifts
@@ -133,7 +135,7 @@ def plan_correlate(problem: Problem, machine: Machine, tile_rows: int) -> Correl
     # Rows that lie a multiple of a page apart would meet in few cache sets.
     a_plane = -(-(a_planes * plane + 1) // 32) * 32 + 16
     b_plane = (b_planes * plane + 1) * columns
-    shifts = [_shift(axes, plane, pitches, (0, *tap)) for tap in taps]
+    shifts = _shifts(axes, plane, pitches)
     row_offsets = (
         [shift + channel * a_plane for shift in shifts for channel in range(rows)]
         if swapped
@@ -352,7 +354,8 @@ def _fine_side(axes: list[AxisShifts], plane: int, block: int) -> _Side:
     combinations = [*product(*(axis.residues for axis in outer))]
     reach = block + last.span - 1
     width = len(last.residues)
-    pairs = [(q, place) for q in range(reach) for place in range(width)]
+    # By NumPy: a long stride has many residues.
+    quotients, planes = np.arange(reach)[:, None], np.arange(width)
     return _Side(
         {
             "size": last.fine_size, "step": last.stride, "low": last.low,
@@ -366,17 +369,18 @@ def _fine_side(axes: list[AxisShifts], plane: int, block: int) -> _Side:
             "lows": [axis.low for axis in outer],
             "halos": [axis.span - 1 for axis in outer],
             "residues": [residue for combination in combinations for residue in combination],
-            "reads": [q * last.stride + last.residues[place] for q, place in pairs],
-            "places": [place * plane + q for q, place in pairs],
+            "reads": (quotients * last.stride + np.array(last.residues)).ravel().tolist(),
+            "places": (quotients + planes * plane).ravel().tolist(),
         },
     )  # fmt: skip
 
 
-def _shift(axes: list[AxisShifts], plane: int, pitches: list[int], tap: tuple[int, ...]) -> int:
-    """Return where in the packed fine side a tap's windows begin, in points."""
-    combination, offset = 0, 0
-    for axis, pitch, t in zip(axes, pitches, tap, strict=True):
-        residue, quotient = axis.shifts[t]
-        combination = combination * len(axis.residues) + residue
-        offset += quotient * pitch
-    return combination * plane + offset
+def _shifts(axes: list[AxisShifts], plane: int, pitches: list[int]) -> list[int]:
+    """Return where in the packed fine side each tap's windows begin, in points."""
+    combinations = offsets = np.zeros(1, np.int64)
+    for axis, pitch in zip(axes, pitches, strict=True):
+        residues, quotients = np.array(axis.shifts, np.int64).T
+        combinations = (combinations[:, None] * len(axis.residues) + residues).ravel()
+        offsets = (offsets[:, None] + quotients * pitch).ravel()
+    found: list[int] = (combinations * plane + offsets).tolist()
+    return found

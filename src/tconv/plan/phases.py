@@ -7,6 +7,7 @@ value of ``(point + pad_begin) % stride`` are a phase, and step_out is the strid
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from tconv.problem import Axis, Operand, Problem, window
 
@@ -63,6 +64,7 @@ def len_of_phases(axis: Axis) -> int:
     return axis.stride if axis.coarse_size > 1 else window(axis.taps, axis.dilation)
 
 
+@lru_cache(maxsize=256)  # asked for by every algorithm that is weighed
 def axis_phases(axis: Axis, wanted: Operand) -> AxisPhases:
     """Split one axis into phases.
 

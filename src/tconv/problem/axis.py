@@ -1,6 +1,7 @@
 """The one relation of the whole family; no other file does index arithmetic of its own."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 
 def window(taps: int, dilation: int) -> int:
@@ -91,7 +92,7 @@ class Axis:
         >>> Axis(5, 3, taps=3, stride=2, dilation=1, pad_begin=1).meetings()
         7
         """
-        return sum(self.reach(tap).count for tap in range(self.taps))
+        return _meetings(self)
 
     def __str__(self) -> str:
         """Print the relation with its numbers."""
@@ -99,3 +100,9 @@ class Axis:
             f"{self.fine_size} = {self.stride}*{self.coarse_size} + {self.dilation}*{self.taps}"
             f" - {self.pad_begin}"
         )
+
+
+@lru_cache(maxsize=1024)
+def _meetings(axis: Axis) -> int:
+    """Count once: every plan asks several times, and windows may be long."""
+    return sum(axis.reach(tap).count for tap in range(axis.taps))
