@@ -19,6 +19,7 @@ from tconv.plan.choose import tile_rows
 from tconv.plan.machine import AVX2, AVX512, NEON, Machine
 from tconv.plan.transforms import POINTS, Form, Matrix, noise, transforms
 from tconv.plan.winograd import plan_winograd
+from tconv.plan.winograd_axis import cut_axes
 from tconv.plan.winograd_choice import MOST_NOISE, MOST_POINTS, OUTPUTS, weigh, worths
 from tconv.problem import Axis, Layout, Operand, Problem
 
@@ -80,7 +81,7 @@ def a_cut(draw: st.DrawFn) -> tuple[Problem, tuple[int, ...]]:
     wanted = draw(st.sampled_from(DATA_WANTED))
     problem = a_layer(wanted, *axes, channels=draw(st.sampled_from((1, 9, 18))))
     outputs = tuple(draw(st.integers(1, 3)) for _ in axes)
-    cuts = winograd_plan.cut_axes(problem, outputs)
+    cuts = cut_axes(problem, outputs)
     # Forms are known for so many points; one output needs none.
     known = tuple(
         count if cut.form.points - 1 in POINTS else 1
@@ -231,7 +232,7 @@ def test_without_a_compiler_there_are_no_transforms() -> None:
 def test_no_form_is_noisier_than_promised(layer: Layer, wanted: Operand) -> None:
     """Every form that is weighed has known points, fits its code and keeps errors small."""
     for worth in worths(layer.problem(wanted), AVX2):
-        cuts = winograd_plan.cut_axes(layer.problem(wanted), worth.outputs)
+        cuts = cut_axes(layer.problem(wanted), worth.outputs)
         forms = [cut.form for cut in cuts[1:]]
 
         assert math.prod(form.points for form in forms) <= MOST_POINTS

@@ -15,7 +15,8 @@ from tconv import engine, reference
 from tconv.bench.suite import Layer, load_suite
 from tconv.plan import Winograd
 from tconv.plan.transforms import POINTS
-from tconv.plan.winograd import cut_axes, error_bounds, plan_winograd
+from tconv.plan.winograd import error_bounds, plan_winograd
+from tconv.plan.winograd_axis import cut_axes
 from tconv.problem import Axis, Layout, Operand, Problem, numpy_dtype
 from tconv.runtime import kernels
 from tconv.runtime.taps import TapRunner
