@@ -6,13 +6,14 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check bench gallery clean
 
 help:
 	@echo "make demo   run the demonstration; writes tconv-demo.png"
 	@echo "make test   run all tests, live engines included"
 	@echo "make check  ruff and mypy"
 	@echo "make bench  measure speed"
+	@echo "make gallery  draw the pictures of docs/gallery.md"
 	@echo "make clean  remove the virtual environment and caches"
 
 $(BIN)/python:
@@ -45,6 +46,9 @@ check: $(VENV)/.test
 
 bench: $(VENV)/.demo
 	@$(BIN)/tconv bench
+
+gallery: $(VENV)/.demo
+	@$(BIN)/python -m tconv.explain.gallery docs
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import tconv
+from engines import require
 from tconv.arguments import operators
 from tconv.cli import main
 from test_architecture import MAY_IMPORT
@@ -127,6 +128,8 @@ def named(name: str, text: str) -> bool:
 )
 def test_every_python_example_runs_as_printed(page: Path, line: int, source: str) -> None:
     """A reader can paste any block by itself and see what the page shows."""
+    if "import torch" in source:
+        require.module("torch")
     wrong = run_example(source, name_of(page), line)
 
     assert wrong == ""

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from strategies import a_problem, an_axis, as_float64, whole_numbers
 from tconv import engine, reference
+from tconv.plan import TapProducts, choose_plan
+from tconv.plan.machine import AVX2, SSE2
 from tconv.problem import Axis, Layout, Operand, Problem, numpy_dtype
 from tconv.runtime.taps import TapRunner
 
@@ -148,7 +150,7 @@ def test_the_plan_prints_what_runs_and_what_does_not() -> None:
     """A plan names its algorithm, the refused ones, its steps and its cost."""
     axis = Axis(8, 4, taps=4, stride=2, dilation=1, pad_begin=1)
     problem = Problem(
-        Operand.FINE, 1, 1, 16, 8, (axis, axis), "float32",
+        Operand.FINE, 1, 1, 8, 16, (axis, axis), "float32",
         Layout("n gc x"), Layout("n gf x"), Layout("gc f x"),
     )  # fmt: skip
     text = str(engine.plan(problem))
@@ -157,7 +159,7 @@ def test_the_plan_prints_what_runs_and_what_does_not() -> None:
     assert "chosen   phases" in text
     assert "refused  tap products" in text
     assert f"{problem.flops() / 1e6:.3f} MFLOP" in text
-    assert problem.flops() == 2 * 16 * 8 * math.prod([axis.meetings()] * 2)
+    assert problem.flops() == 2 * 8 * 16 * math.prod([axis.meetings()] * 2)
 
 
 @both
@@ -178,3 +180,21 @@ def test_infinities_stay_where_the_definition_puts_them(runner: Runner, wanted: 
     np.testing.assert_array_equal(
         as_float64(runner(problem, first, second)), reference.answer(problem, first, second)
     )
+
+
+@pytest.mark.parametrize("wanted", list(Operand))
+def test_float16_is_refused_where_no_instruction_converts_it(wanted: Operand) -> None:
+    """The plan says why NumPy runs; bfloat16 needs no instruction of its own."""
+    axis = Axis(8, 4, taps=4, stride=2, dilation=1, pad_begin=1)
+    for dtype, compiled_here in (("float16", False), ("bfloat16", True)):
+        problem = Problem(
+            wanted, 1, 1, 16, 8, (axis, axis), dtype,
+            Layout("n gc x"), Layout("n gf x"), Layout("gc f x"),
+        )  # fmt: skip
+        plan = choose_plan(problem, SSE2, "")
+
+        assert isinstance(plan.recipe, TapProducts) is not compiled_here
+        assert ("this CPU has no instruction that converts float16" in str(plan)) is not (
+            compiled_here
+        )
+        assert not isinstance(choose_plan(problem, AVX2, "").recipe, TapProducts)

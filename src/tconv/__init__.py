@@ -22,6 +22,7 @@ from tconv.ops import (
     conv_transpose_grad_weight,
 )
 from tconv.threads import get_num_threads, set_num_threads
+from tconv.translation import translate
 from tconv.version import __version__
 
 __all__ = [
@@ -42,4 +43,5 @@ __all__ = [
     "onnx",
     "openvino",
     "set_num_threads",
+    "translate",
 ]

@@ -1,13 +1,16 @@
 """Read operators, attributes and shapes from the words of a command line."""
 
+import argparse
 import dataclasses
 import re
 from collections.abc import Iterable, Sequence
 
 from tconv import onednn, onnx, openvino
+from tconv.benchdnn import Asked, read_problem
 from tconv.calls import Runnable
 from tconv.dialects.attributes import nearest
 from tconv.errors import ProblemError
+from tconv.ops import FUNCTIONS
 
 NUMBERS = re.compile(r"-?\d+(,-?\d+)*,?")
 
@@ -22,17 +25,34 @@ def operators() -> dict[str, type[Runnable]]:
     }
 
 
+def named() -> dict[str, type[Runnable]]:
+    """Return every operator, and every function as ``tconv.conv`` and so on."""
+    return {**operators(), **{f"tconv.{name}": kind for name, kind in FUNCTIONS.items()}}
+
+
+def operator_name(kind: type[Runnable]) -> str:
+    """Return the name of an operator on the command line.
+
+    >>> operator_name(FUNCTIONS["conv_transpose"])
+    'tconv.conv_transpose'
+    """
+    return next(name for name, each in named().items() if each is kind)
+
+
 def find_operator(name: str) -> type[Runnable]:
-    """Return the operator of a name in any case.
+    """Return the operator of a name in any case; ``torch.conv2d`` and the like are tconv's own.
 
     >>> find_operator("onnx.convtranspose").__name__
     'ConvTranspose'
+    >>> find_operator("torch.conv_transpose2d").title()
+    'tconv conv_transpose'
     """
-    known = {key.lower(): kind for key, kind in operators().items()}
-    if name.lower() in known:
-        return known[name.lower()]
+    known = {key.lower(): kind for key, kind in named().items()}
+    plain = re.sub(r"^torch\.(conv\w*?)([123]d)?$", r"tconv.\1", name.lower())
+    if plain in known:
+        return known[plain]
     near = nearest(name, known)
-    names = {key.lower(): key for key in operators()}
+    names = {key.lower(): key for key in named()}
     raise ProblemError(
         "tconv",
         f"there is no operator {name!r:.60}.",
@@ -65,6 +85,39 @@ def parse_attributes(kind: type[Runnable], texts: Sequence[str]) -> dict[str, ob
         single = name in fields and isinstance(fields[name].default, int)
         values[name] = _value(value, single=single)
     return values
+
+
+def two_or_three(op: Runnable, given: Sequence[object]) -> list[object]:
+    """Refuse too few or too many inputs in the operator's own words."""
+    names = [*op.inputs, *([op.third] if op.third else [])]
+    if not 2 <= len(given) <= len(names):
+        raise ProblemError(
+            op.title(),
+            f"{len(given)} inputs were given.",
+            got={"inputs": " ".join(map(str, given))},
+            rule=f"the inputs are {', '.join(names)}   ({op.document})",
+            fix=f"pass {' or '.join(map(str, range(2, len(names) + 1)))} inputs",
+        )
+    return list(given)
+
+
+def read_asked(options: argparse.Namespace) -> Asked:
+    """Return the operator and the shapes that a command line names, in words or as a problem."""
+    if options.problem is None:
+        kind = find_operator(options.op)
+        op = kind(**parse_attributes(kind, options.attr))
+        shapes = tuple(parse_shape_text(text) for text in two_or_three(op, options.words))
+        return Asked(op, shapes, "float32")
+    if options.attr or len(options.words) > 1:
+        raise ProblemError(
+            "tconv --problem",
+            "there are attributes or shapes beside a problem.",
+            got={"words": " ".join([*options.attr, *map(str, options.words)])},
+            rule="a problem has all attributes and shapes in itself",
+            fix="leave --problem out, or everything else",
+        )
+    kinds = [find_operator(str(word)) for word in options.words]
+    return read_problem(options.problem, *kinds)
 
 
 def parse_shape_text(text: object) -> tuple[int | None, ...]:

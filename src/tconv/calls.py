@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,11 @@ from tconv.arrays import (
     common_dtype,
     take_array,
 )
+from tconv.dialects.activation import parse_activation
 from tconv.dialects.operator import BIAS, Operator, ShapeLike
 from tconv.errors import ProblemError, UnsupportedError
 from tconv.plan import ALGORITHMS, Plan
-from tconv.problem import Operand, numpy_dtype
+from tconv.problem import Activation, Operand, Problem, numpy_dtype
 from tconv.runtime.scratch import address
 
 Result = np.ndarray[Any, np.dtype[Any]]
@@ -44,21 +45,51 @@ class Runnable(Operator):
         raise FrozenInstanceError(f"cannot delete field {name!r}")
 
     def __call__(
-        self, first: object, second: object, third: object = None, *, out: Result | None = None
+        self,
+        first: object,
+        second: object,
+        third: object = None,
+        *,
+        bias: object = None,
+        out: Result | None = None,
     ) -> Result:
         """Compute the result for arrays, in the document's order of inputs.
 
         ``third`` is the optional third input: a bias, or the values of an output_shape.
+        A bias may be given by that name too.
         """
+        if bias is not None:
+            _check_bias(self, third)
+            third = bias
         return _compute(self, first, second, third, out, packed=None)
 
-    def bind(self, second: object, bias: object = None, *, algorithm: str | None = None) -> "Bound":
+    def bind(
+        self,
+        second: object,
+        bias: object = None,
+        *,
+        activation: object = None,
+        algorithm: str | None = None,
+    ) -> "Bound":
         """Fix the second input (the weights), packed once, and return a callable.
 
-        The values are copied: changing the array afterwards changes nothing.  ``algorithm`` is
-        ``"direct"``, ``"winograd"`` or None for what is faster.
+        The values are copied: changing the array afterwards changes nothing.  ``activation``
+        is applied to every sum before it is rounded and stored: one of "relu", "leaky_relu",
+        "relu6", "elu", "hardsigmoid", "hardswish", "sigmoid", "silu", "tanh" and "gelu", or a
+        pair of "leaky_relu" or "elu" and its slope.  ``algorithm`` is "direct", "winograd" or
+        None for what is faster.
         """
-        return Bound(self, second, bias, algorithm)
+        title = self.title()
+        parsed = parse_activation(title, activation)
+        if parsed is not None and self.wanted is Operand.WEIGHTS:
+            raise ProblemError(
+                title,
+                "its result takes no activation.",
+                got={"activation": str(parsed)},
+                rule="an activation is for data; the result here is a gradient of weights",
+                fix="leave activation out of bind",
+            )
+        return Bound(self, second, bias, parsed, algorithm)
 
     def plan(
         self,
@@ -82,24 +113,21 @@ class Bound:
     """An operator with its weights packed: call it on data of any batch and spatial size."""
 
     def __init__(
-        self, op: Runnable, second: object, bias: object, algorithm: str | None = None
+        self,
+        op: Runnable,
+        second: object,
+        bias: object,
+        activation: Activation | None = None,
+        algorithm: str | None = None,
     ) -> None:
         title = op.title()
         check_algorithm(title, algorithm)
-        self._algorithm = algorithm
-        self._op = op
+        self._op, self._activation, self._algorithm = op, activation, algorithm
         given = take_array(title, op.inputs[1], second)
         added = None
         if bias is not None:
-            if op.third not in BIAS:
-                raise ProblemError(
-                    title,
-                    "it takes no bias.",
-                    got={"inputs": ", ".join(op.inputs)},
-                    rule=f"the inputs are {' and '.join(op.inputs)}   ({op.document})",
-                    fix="leave bias out of bind",
-                )
-            added = take_array(title, op.third, bias)
+            _check_bias(op, None)
+            added = take_array(title, str(op.third), bias)
         self._check(given, added)
         check_memory(title, given.shape, given.nbytes)
         with allocating(title, given.shape):
@@ -129,22 +157,25 @@ class Bound:
                 )
             third = self._bias
         result = _compute(op, first, self._second, third, out, packed=self._packed,
-                          algorithm=self._algorithm)  # fmt: skip
+                          activation=self._activation, algorithm=self._algorithm)  # fmt: skip
         if type(first) is not np.ndarray or first.dtype is not self._dtype:
             return result
-        if third is None and len(self._quick) < MOST_QUICK:
-            quick = Quick.make(op, first, self._second, self._algorithm, bound=True)
+        if third is self._bias and len(self._quick) < MOST_QUICK:
+            quick = Quick.make(
+                op, first, self._second, self._bias, self._activation, self._algorithm, bound=True
+            )
             if quick is not None:
                 self._quick[first.shape, first.strides] = quick, quick.packed(self._packed)
         return result
 
     def __reduce__(self) -> tuple[object, ...]:
         """Cross process borders as what was bound; it is packed again over there."""
-        return Bound, (self._op, self._second, self._bias, self._algorithm)
+        return Bound, (self._op, self._second, self._bias, self._activation, self._algorithm)
 
     def __repr__(self) -> str:
         """Print the operator and the shape that is bound."""
-        return f"{self._op!r}.bind({self._op.inputs[1]} {self._second.shape})"
+        activation = f", {self._activation}" if self._activation else ""
+        return f"{self._op!r}.bind({self._op.inputs[1]} {self._second.shape}{activation})"
 
     def _check(self, second: Array, bias: Array | None) -> None:
         """Refuse weights that fit no data at all now, not at the first call."""
@@ -187,34 +218,38 @@ def in_words_of(title: str) -> Iterator[None]:
 class Quick:
     """A call that was checked once: for arrays of the same shapes, what is left is addresses."""
 
-    def __init__(self, run: engine.Executable, launch: Any) -> None:  # noqa: ANN401 - known only with a compiler
+    def __init__(self, run: engine.Executable, launch: Any, bias: Array | None) -> None:  # noqa: ANN401 - known only with a compiler
         problem = run.problem
         self._launch, self._run = launch, run
         self._shape = problem.shape(problem.wanted)
         self._dtype = numpy_dtype(problem.dtype)
         self._strides = np.empty(self._shape, self._dtype).strides
         self._item = self._dtype.itemsize
-        self._no_bias = address(run.no_bias)
+        self._bias = run.padded_bias(bias)
+        self._added = address(self._bias)
         self._bytes = self._item * math.prod(self._shape)
 
     @staticmethod
-    def make(
+    def make(  # noqa: PLR0913 - what a bound call remembers
         op: Operator,
         first: Array,
         second: Array,
+        bias: Array | None = None,
+        activation: Activation | None = None,
         algorithm: str | None = None,
         *,
         bound: bool = False,
     ) -> "Quick | None":
         """Return the quick way, where kernels take the arrays as they are."""
-        resolved = op.resolve(first.shape, second.shape, None, dtype=first.dtype)
+        third = None if bias is None else bias.shape
+        resolved = op.resolve(first.shape, second.shape, third, dtype=first.dtype)
         if resolved.problem is None or resolved.other_pads is not None:
             return None  # a warning must be given every time
-        run = engine.executable(resolved.problem, algorithm, bound=bound)
+        run = engine.executable(_activated(resolved.problem, activation), algorithm, bound=bound)
         strides = np.empty(run.problem.shape(op.wanted), first.dtype).strides
         whole = all(stride % first.itemsize == 0 for stride in first.strides)
         launch = run.launch(first.strides, strides) if whole else None
-        return None if launch is None else Quick(run, launch)
+        return None if launch is None else Quick(run, launch, bias)
 
     def pack(self, weights: Array) -> Any:  # noqa: ANN401 - known only with a compiler
         """Return the weights as kernels read them."""
@@ -238,8 +273,35 @@ class Quick:
         target = address(out)
         if (source | target) % self._item or not weights.finite:
             return None
-        done = self._launch(source, target, weights.address, self._no_bias)
+        done = self._launch(source, target, weights.address, self._added)
         return None if done is False else out
+
+
+class Settled:
+    """A problem whose checks are done: arrays of its shapes go straight to kernels.
+
+    For adapters, which meet the same problem again and again and look at their arrays
+    themselves: shapes and element type are the problem's, ``out`` overlaps no input.
+    """
+
+    __slots__ = ("_run", "packing")
+
+    def __init__(self, title: str, problem: Problem, *, bound: bool = False) -> None:
+        """Choose how to run; ``bound`` tells that weights are packed for many calls."""
+        _check_sizes(title, problem)
+        self._run = engine.executable(problem, bound=bound)
+        self.packing = self._run.packing
+
+    def pack(self, weights: Array) -> object:
+        """Return weights as kernels read them; good for every problem of equal ``packing``."""
+        return self._run.pack(weights)
+
+    def __call__(self, first: Array, second: object, bias: Array | None, out: Result) -> None:
+        """Compute into ``out`` from the given operands in the order COARSE, FINE, WEIGHTS.
+
+        Weights are given as :meth:`pack` returned them.
+        """
+        self._run.run(first, second, bias, out)
 
 
 def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remembers
@@ -250,6 +312,7 @@ def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remem
     out: Result | None,
     *,
     packed: Packed | None,
+    activation: Activation | None = None,
     algorithm: str | None = None,
 ) -> Result:
     """Check everything, then compute; ``out`` is touched last."""
@@ -273,15 +336,13 @@ def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remem
     resolved = op.resolve(first.shape, second.shape, request, dtype=dtype)  # type: ignore[arg-type]
     if resolved.problem is None:
         raise op.unknown_sizes(first.shape, second.shape)
-    problem = resolved.problem
+    problem = _activated(resolved.problem, activation)
     shape = problem.shape(op.wanted)
     if out is not None:
         # What was given, too: an array in a foreign byte order was copied by now.
         raw = [(name, value) for name, value in given if isinstance(value, np.ndarray)]
         check_out(title, out, shape, problem.dtype, [*named, *raw])
-    check_memory(title, shape, engine.bytes_needed(problem))
-    check_window(title, problem.spatial(Operand.WEIGHTS))
-    check_axes(title, len(problem.axes))
+    _check_sizes(title, problem)
     op.warn_if_ambiguous(resolved)
     with allocating(title, shape):
         if op.wanted is Operand.WEIGHTS:
@@ -293,6 +354,37 @@ def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remem
         with in_words_of(title):
             run = engine.executable(problem, algorithm, bound=packed is not None)
         return run.run(first, _pack_once(run, second, packed), bias, out)
+
+
+def _check_bias(op: Operator, third: object) -> None:
+    """Refuse a bias where the document has none, or where there is one already."""
+    if op.third not in BIAS:
+        raise ProblemError(
+            op.title(),
+            "it takes no bias.",
+            got={"inputs": ", ".join(op.inputs)},
+            rule=f"the inputs are {' and '.join(op.inputs)}   ({op.document})",
+            fix="leave bias out",
+        )
+    if third is not None:
+        raise ProblemError(
+            op.title(),
+            "the bias is given twice.",
+            got={"inputs": ", ".join(op.inputs)},
+            rule=f"bias= is another way to give the input {op.third}",
+            fix="leave one of them out",
+        )
+
+
+def _activated(problem: Problem, activation: Activation | None) -> Problem:
+    return problem if activation is None else replace(problem, activation=activation)
+
+
+def _check_sizes(title: str, problem: Problem) -> None:
+    """Refuse what this machine cannot hold or walk through."""
+    check_memory(title, problem.shape(problem.wanted), engine.bytes_needed(problem))
+    check_window(title, problem.spatial(Operand.WEIGHTS))
+    check_axes(title, len(problem.axes))
 
 
 def _pack_once(run: engine.Executable, weights: Array, packed: Packed | None) -> object:

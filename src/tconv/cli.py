@@ -7,13 +7,23 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from tconv import __version__
-from tconv.arguments import find_operator, operators, parse_attributes, parse_shape_text, shape_word
+from tconv.arguments import (
+    find_operator,
+    operator_name,
+    operators,
+    parse_attributes,
+    read_asked,
+    shape_word,
+    two_or_three,
+)
 from tconv.bench.command import add_bench_parser
-from tconv.calls import Runnable
+from tconv.benchdnn import check_problem, read_problem
 from tconv.errors import AmbiguousSpecWarning, ProblemError, TconvError
+from tconv.explain.command import add_explain_options, add_translate_options
 from tconv.explain.demo import run_demo
 from tconv.files import read_array, write_array
 from tconv.settings import settings
@@ -24,10 +34,19 @@ example:
       --attr pads_end=1,1 --attr dilations=1,1 1x20x224x224 4x5x2x3x3
 """
 
+WORDS = {"SHAPE": "1x20x224x224; ? is not known", "F.npy": "the inputs in their order"}
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return 0, or 2 with the error's text on standard error."""
-    options = _parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    problem = any(word.startswith("--problem") for word in given)
+    parser = _parser(problem=problem)
+    options, rest = parser.parse_known_args(given)
+    if problem and not any(word.startswith("-") for word in rest):
+        options.words += rest  # words on both sides of an option, where none need be given
+    elif rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     with warnings.catch_warnings():
         warnings.simplefilter("always", AmbiguousSpecWarning)
         warnings.showwarning = _show_warning
@@ -46,7 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(*, problem: bool) -> argparse.ArgumentParser:
+    """Return the parser; with a problem in oneDNN's notation, other words need not be given."""
     parser = argparse.ArgumentParser(
         prog="tconv",
         description="Transposed convolution and the convolution-gradient family on CPUs.",
@@ -65,22 +85,23 @@ def _parser() -> argparse.ArgumentParser:
     ops.add_argument("--json", action="store_true", help="print for programs")
     ops.set_defaults(command=_ops)
 
-    shape = _operator_parser(commands, "shape", "print the shape of the result and the pads used")
-    shape.add_argument("shapes", nargs="+", metavar="SHAPE", help="1x20x224x224; ? is not known")
+    add = partial(_operator_parser, commands, problem=problem)
+    shape = add("shape", "print the shape of the result and the pads used")
     shape.add_argument("--json", action="store_true", help="print for programs")
     shape.set_defaults(command=_shape)
 
-    run = _operator_parser(commands, "run", "compute: .npy files in, .npy file out")
-    run.add_argument(
-        "files", nargs="+", metavar="F.npy", help="the inputs in their order", type=Path
-    )
-    run.add_argument("-o", "--output", type=Path, required=True, metavar="F.npy")
+    text = "print sizes, pads, phases, cost and plan step by step; draw them"
+    add_explain_options(add("explain", text))
+    text = "say the same call in torch, ONNX, OpenVINO, oneDNN, Keras and lax"
+    add_translate_options(add("translate", text))
+
+    run = add("run", "compute: .npy files in, .npy file out", word="F.npy")
+    run.add_argument("-o", "--output", type=Path, required=not problem, metavar="F.npy")
     run.add_argument("--force", action="store_true", help="overwrite the output")
     run.set_defaults(command=_run)
 
-    plan = _operator_parser(commands, "plan", "print what would run, and why")
-    plan.add_argument("shapes", nargs="+", metavar="SHAPE")
-    plan.add_argument("--dtype", default="float32", help="float32, float64, float16 or bfloat16")
+    plan = add("plan", "print what would run, and why")
+    plan.add_argument("--dtype", default=None, help="float32, float64, float16 or bfloat16")
     plan.add_argument("--algorithm", help="direct or winograd; what is faster if none is named")
     plan.set_defaults(command=_plan)
 
@@ -93,10 +114,17 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _operator_parser(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    name: str,
+    text: str,
+    *,
+    problem: bool,
+    word: str = "SHAPE",
 ) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=text)
-    parser.add_argument("op", metavar="OP", help="such as onednn.ConvTranspose; see: tconv ops")
+    if not problem:
+        parser.add_argument("op", metavar="OP", help="such as onednn.ConvTranspose; see: tconv ops")
+    parser.add_argument("words", nargs="*" if problem else "+", metavar=word, help=WORDS[word])
     parser.add_argument(
         "--attr",
         action="append",
@@ -104,12 +132,12 @@ def _operator_parser(
         metavar="NAME=VALUE",
         help="an attribute, lists with commas: --attr strides=2,2",
     )
+    parser.add_argument(
+        "--problem",
+        metavar="P",
+        help='all of it in oneDNN\'s notation instead: "--deconv g1ic64iw8oc17kw3sw2pw1"',
+    )
     return parser
-
-
-def _operator(options: argparse.Namespace) -> Runnable:
-    kind = find_operator(options.op)
-    return kind(**parse_attributes(kind, options.attr))
 
 
 def _demo(options: argparse.Namespace) -> None:
@@ -120,7 +148,7 @@ def _ops(options: argparse.Namespace) -> None:
     chosen = operators()
     if options.op:
         kind = find_operator(options.op)
-        chosen = {name: each for name, each in chosen.items() if each is kind}
+        chosen = {operator_name(kind): kind}
     records = {
         name: {
             "inputs": [*kind.inputs, *([kind.third] if kind.third else [])],
@@ -144,12 +172,13 @@ def _ops(options: argparse.Namespace) -> None:
 
 
 def _shape(options: argparse.Namespace) -> None:
-    op = _operator(options)
-    shapes = [parse_shape_text(text) for text in _two_or_three(op, options.shapes)]
+    asked = read_asked(options)
+    op, shapes = asked.operator, asked.shapes
     shape = op.infer_shape(*shapes)
     begin, end = op.resolve_pads(*shapes)
     if options.json:
-        answer = {"op": options.op, "shape": shape, "pads_begin": begin, "pads_end": end}
+        name = operator_name(type(op)) if options.problem else options.op
+        answer = {"op": name, "shape": shape, "pads_begin": begin, "pads_end": end}
         print(json.dumps(answer))
         return
     print(shape_word(shape))
@@ -158,8 +187,7 @@ def _shape(options: argparse.Namespace) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    op = _operator(options)
-    if options.output.exists() and not options.force:
+    if options.output and options.output.exists() and not options.force:
         raise ProblemError(
             "tconv run",
             f"{options.output} exists.",
@@ -167,30 +195,28 @@ def _run(options: argparse.Namespace) -> None:
             rule="an existing file is not overwritten",
             fix="pass --force, or another name",
         )
-    arrays = [read_array(path) for path in _two_or_three(op, options.files)]
-    result = op(*arrays)
-    write_array(options.output, result)
-    print(f"{options.output}: {shape_word(result.shape)} {result.dtype.name}")
+    words = options.words
+    if options.problem is not None:
+        kinds = [find_operator(word) for word in words[:1] if not word.endswith(".npy")]
+        asked, words = read_problem(options.problem, *kinds), words[len(kinds) :]
+        op = asked.operator
+    else:
+        kind = find_operator(options.op)
+        op = kind(**parse_attributes(kind, options.attr))
+    if options.problem is not None and not words:
+        result, verdict = check_problem(asked)
+        print(verdict)
+    else:
+        result = op(*(read_array(Path(str(path))) for path in two_or_three(op, words)))
+    if options.output:
+        write_array(options.output, result)
+        print(f"{options.output}: {shape_word(result.shape)} {result.dtype.name}")
 
 
 def _plan(options: argparse.Namespace) -> None:
-    op = _operator(options)
-    shapes = [parse_shape_text(text) for text in _two_or_three(op, options.shapes)]
-    print(op.plan(*shapes, dtype=options.dtype, algorithm=options.algorithm))
-
-
-def _two_or_three(op: Runnable, given: Sequence[object]) -> list[object]:
-    """Refuse too few or too many inputs in the operator's own words."""
-    names = [*op.inputs, *([op.third] if op.third else [])]
-    if not 2 <= len(given) <= len(names):
-        raise ProblemError(
-            op.title(),
-            f"{len(given)} inputs were given.",
-            got={"inputs": " ".join(map(str, given))},
-            rule=f"the inputs are {', '.join(names)}   ({op.document})",
-            fix=f"pass {' or '.join(map(str, range(2, len(names) + 1)))} inputs",
-        )
-    return list(given)
+    asked = read_asked(options)
+    dtype = options.dtype or asked.dtype
+    print(asked.operator.plan(*asked.shapes, dtype=dtype, algorithm=options.algorithm))
 
 
 def _cache(options: argparse.Namespace) -> None:

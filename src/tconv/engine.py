@@ -16,7 +16,7 @@ from tconv.settings import settings
 # Now and not when first needed: a fork in the middle of an import, by another thread,
 # would leave the child a module that nobody finishes.
 try:
-    from tconv.runtime import compiled, kernels
+    from tconv.runtime import grouped, kernels
     from tconv.runtime.winograd import WinogradRunner
 except UnsupportedError as error:
     NO_COMPILER = error.wrong
@@ -38,32 +38,31 @@ class Executable:
         if isinstance(plan.recipe, Winograd):
             self._compiled = WinogradRunner(plan.problem, plan.recipe)
         elif not isinstance(plan.recipe, TapProducts):
-            self._compiled = compiled.runner(plan.problem, plan.recipe)
+            self._compiled = grouped.runner(plan.problem, plan.recipe)
 
     def launch(self, source: tuple[int, ...], target: tuple[int, ...]) -> Any | None:  # noqa: ANN401 - known only with a compiler
         """Return a kernel that needs nothing but addresses, where there is one.
 
         It takes those of the data, the result, :meth:`PackedWeights.panels` and
-        ``no_bias`` for arrays of the given strides, and returns False if it cannot answer
-        for the result.
+        :meth:`padded_bias` for arrays of the given strides, and returns False if it cannot
+        answer for the result.
         """
-        if self._compiled is None or self.problem.wanted is Operand.WEIGHTS or self.problem.bias:
+        if self._compiled is None or self.problem.wanted is Operand.WEIGHTS:
             return None
         watch = getattr(self._compiled, "watch", self._compiled.launch)
         return watch(source, target)
 
-    @property
-    def no_bias(self) -> Array:
-        """Zeros to add where there is no bias."""
-        zeros: Array = self._compiled.no_bias
-        return zeros
+    def padded_bias(self, bias: Array | None) -> Array:
+        """Return the bias as kernels read it; zeros where there is none."""
+        added: Array = self._compiled.no_bias if bias is None else self._compiled.padded(bias)
+        return added
 
     @property
     def packing(self) -> object:
         """What the order of packed weights depends on: equal means interchangeable."""
         problem = self.problem
         recipe = self.plan.recipe
-        names = ("runs", "taps", "phase_weights")
+        names = ("runs", "taps", "columns", "phase_weights")
         order = tuple(getattr(recipe, name, None) for name in names)
         return problem.weights_layout, problem.groups, problem.dtype, type(recipe), order
 

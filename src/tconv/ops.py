@@ -243,3 +243,14 @@ def _given(op: Runnable, shape: object) -> object:
     if shape is None:
         parse_request(op.title(), str(op.third), shape)
     return tuple(shape) if isinstance(shape, tuple) else shape
+
+
+FUNCTIONS: dict[str, type[Runnable]] = {
+    "conv": _Conv,
+    "conv_grad_input": _ConvGradInput,
+    "conv_grad_weight": _ConvGradWeight,
+    "conv_transpose": _ConvTranspose,
+    "conv_transpose_grad_input": _ConvTransposeGradInput,
+    "conv_transpose_grad_weight": _ConvTransposeGradWeight,
+}
+"""The operators behind the functions, by the functions' names."""

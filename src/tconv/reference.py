@@ -57,4 +57,4 @@ def answer(
         if bias is not None:
             wanted = views[problem.wanted]
             wanted += bias.astype(np.float64).reshape(problem.groups, 1, -1)
-    return result
+    return result if problem.activation is None else problem.activation(result)

@@ -80,6 +80,14 @@ def store_row_meaning(  # noqa: PLR0913 - the emitted function's own arguments
     target[start + points * x_step + channels * c_step] = values
 
 
+def paired(panel: Array, lanes: int) -> Array:
+    """Return lines of a panel as tiles read them: bfloat16 of two vectors lies in pairs."""
+    if panel.dtype.name != "bfloat16" or panel.shape[-1] != 2 * lanes:
+        return panel
+    halves = panel.reshape(*panel.shape[:-1], 2, lanes)
+    return halves.swapaxes(-1, -2).reshape(panel.shape)
+
+
 def pack_weights_meaning(
     target: Array,
     source: Array,
@@ -107,6 +115,7 @@ def pack_weights_meaning(
         read = source[origin + taps[:, None, None] + depth + wide]
         packed = np.zeros((*read.shape[:2], width), target.dtype)
         packed[..., : read.shape[2]] = read
+        packed = paired(packed, lanes)
         begin = group * numbers["group_weights"] + arrays["starts"][run]
         begin += panel * arrays["panel_steps"][run] + arrays["first_rows"][run] * width
         target[begin : begin + packed.size] = packed.ravel()

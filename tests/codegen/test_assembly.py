@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import product
 
 import pytest
 from llvmlite import ir
@@ -100,7 +101,7 @@ def test_the_main_tile_is_the_one_that_was_measured(cpu: str) -> None:
 
 @every_kernel
 @pytest.mark.parametrize(
-    ("cpu", "dtype"), [*((cpu, "float32") for cpu in MACHINES), ("AVX2", "float64")]
+    ("cpu", "dtype"), [*product(MACHINES, ("float32", "float16", "bfloat16")), ("AVX2", "float64")]
 )
 def test_the_hot_loop_keeps_its_sums_in_registers(name: str, cpu: str, dtype: str) -> None:
     """One fused multiply-add a sum and step, and no vector ever goes to the stack."""

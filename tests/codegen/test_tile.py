@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import strategies
-from codegen.meanings import Array, Code
+from codegen.meanings import Array, Code, paired
 from tconv.codegen.tile import (
     UNROLL,
     Tile,
@@ -80,7 +80,8 @@ def test_a_tile_equals_its_meaning(tile: Tile, depth: int) -> None:
         begins = offsets(tile.rows, 90, 6)
         tile_meaning(expected, begun, data, weights, places, begins, rows, starts, depth)
         tables = places, begins, rows, starts
-        made.call(names[tile], computed, begun, data, weights, *tables, segments, depth)
+        panel = paired(weights, tile.lanes)
+        made.call(names[tile], computed, begun, data, panel, *tables, segments, depth)
 
         np.testing.assert_array_equal(computed, expected, f"{segments} segments")
 
@@ -124,7 +125,8 @@ def test_sums_may_go_back_where_they_began(tile: Tile) -> None:
     computed = expected.copy()
     tile_meaning(expected, expected.copy(), data, weights, places, places, rows, start, 9)
     tables = places, places, rows, start
-    made.call(names[tile], computed, computed, data, weights, *tables, 1, 9)
+    panel = paired(weights, tile.lanes)
+    made.call(names[tile], computed, computed, data, panel, *tables, 1, 9)
 
     np.testing.assert_array_equal(computed, expected)
 

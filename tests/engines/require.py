@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 import pytest
 
 VARIABLE = "TCONV_REQUIRE_ENGINES"
+FRAMEWORKS = "TCONV_REQUIRE_FRAMEWORKS"  # the optional ones too: JAX and Keras
 
 
 def module(name: str) -> Any:  # noqa: ANN401 - engines are not typed
@@ -15,6 +16,16 @@ def module(name: str) -> Any:  # noqa: ANN401 - engines are not typed
         return importlib.import_module(name)
     except ImportError as error:
         refuse(f"{name} cannot be imported: {error}")
+
+
+def optional(name: str) -> Any:  # noqa: ANN401 - engines are not typed
+    """Import a framework of the optional test environment, or skip the calling test."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        if os.environ.get(FRAMEWORKS) == "1":
+            pytest.fail(f"{name} cannot be imported: {error}, and {FRAMEWORKS} is 1", pytrace=False)
+        pytest.skip(f"{name} is not installed: pip install 'tconv[frameworks]' ({error})")
 
 
 def usable(reason: str | None) -> None:

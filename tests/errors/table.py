@@ -5,6 +5,7 @@ from errors import (
     array_cases,
     attribute_cases,
     channel_cases,
+    epilogue_cases,
     function_cases,
     limit_cases,
     out_cases,
@@ -24,4 +25,5 @@ CASES = [
     *limit_cases.CASES,
     *xml_cases.CASES,
     *algorithm_cases.CASES,
+    *epilogue_cases.CASES,
 ]

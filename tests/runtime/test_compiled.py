@@ -16,7 +16,7 @@ from strategies import as_float64, whole_numbers
 from tconv import engine, reference
 from tconv.bench.suite import Layer, load_suite
 from tconv.jit import cache
-from tconv.plan import Correlate, Gather, TapProducts, choose_plan
+from tconv.plan import Correlate, Gather, Grouped, Planes, TapProducts, choose_plan
 from tconv.plan.machine import AVX2
 from tconv.problem import Axis, Layout, Operand, Problem, numpy_dtype
 from tconv.runtime.scratch import scratch_address
@@ -217,7 +217,11 @@ def test_scratch_is_a_quarter_of_the_arrays_and_32_megabytes_at_most(
     recipe = choose_plan(problem, AVX2, "").recipe
     assert not isinstance(recipe, TapProducts)
     item = numpy_dtype(problem.dtype).itemsize
-    packed = 0 if isinstance(recipe, Correlate) else recipe.group_weights * problem.groups
+    packed = 0
+    if isinstance(recipe, Gather | Planes):
+        packed = recipe.group_weights * problem.groups
+    elif isinstance(recipe, Grouped):
+        packed = recipe.panel_weights * recipe.panels
     taken = item * (2 * recipe.scratch + packed)
 
     assert taken < problem.bytes() // 4 + 32 * 2**20

@@ -140,6 +140,8 @@ class IRBuilder:
     fadd: _Binary
     fsub: _Binary
     fmul: _Binary
+    fdiv: _Binary
+    fneg: _Unary
     fcmp_ordered: _Compare
     fcmp_unordered: _Compare
     # conversions

@@ -45,7 +45,12 @@ def add_bench_parser(commands: "argparse._SubParsersAction[argparse.ArgumentPars
         help="measure speed on a suite of layers",
         description="Measure speed on a suite of layers, alone or against every installed peer.",
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="layers; all if none is named")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="layers, or models; all if none is named"
+    )
+    parser.add_argument(
+        "--models", action="store_true", help="race whole models, with and without tconv in torch"
+    )
     parser.add_argument("--peers", action="store_true", help="race every installed peer")
     parser.add_argument(
         "--wanted", default=",".join(WANTED), metavar="W,...", help="default: %(default)s"
@@ -53,7 +58,10 @@ def add_bench_parser(commands: "argparse._SubParsersAction[argparse.ArgumentPars
     parser.add_argument(
         "--layout", default=",".join(LAYOUTS), metavar="L,...", help="default: %(default)s"
     )
-    parser.add_argument("--dtype", default="float32", help=", ".join(DTYPES))
+    parser.add_argument(
+        "--dtype",
+        help=f"{', '.join(DTYPES)} (default: float32; with --models float32 and bfloat16)",
+    )
     parser.add_argument("--threads", type=int, metavar="N", help="default: all processors")
     parser.add_argument(
         "--eager", action="store_true", help="pack the weights in every call of tconv"
@@ -71,6 +79,9 @@ def add_bench_parser(commands: "argparse._SubParsersAction[argparse.ArgumentPars
 
 def run_bench(options: argparse.Namespace) -> None:
     """Measure what the options ask for; raise if a result of ours was wrong."""
+    if options.models:
+        _race_models(options)
+        return
     settings = _settings(options)
     entrants, versions = _present(settings)
     results = _start(settings, versions)
@@ -95,19 +106,48 @@ def run_bench(options: argparse.Namespace) -> None:
 
 def _settings(options: argparse.Namespace) -> Settings:
     layers = {layer.name: layer for layer in load_suite()}
-    threads = get_num_threads() if options.threads is None else options.threads
-    if threads < 1 or not options.seconds >= 0:
-        raise _refuse(f"--threads is {threads}, --seconds {options.seconds:g}.", "threads >= 1")
+    threads = _threads(options)
     names = _chosen("layer", options.names or layers, layers)
     return Settings(
         layers=tuple(layers[name] for name in names),
         wanted=_chosen("--wanted", options.wanted.lower().split(","), WANTED),
         layouts=_chosen("--layout", options.layout.upper().split(","), LAYOUTS),
-        dtype=_chosen("--dtype", [options.dtype], DTYPES)[0],
+        dtype=_chosen("--dtype", [options.dtype or DTYPES[0]], DTYPES)[0],
         threads=threads,
         calls="eager" if options.eager else "bound",
         seconds=options.seconds,
         peers=options.peers,
+    )
+
+
+def _threads(options: argparse.Namespace) -> int:
+    """Return how many threads to use, after checking the numbers."""
+    threads: int = get_num_threads() if options.threads is None else options.threads
+    if threads < 1 or not options.seconds >= 0:
+        raise _refuse(f"--threads is {threads}, --seconds {options.seconds:g}.", "threads >= 1")
+    return threads
+
+
+def _race_models(options: argparse.Namespace) -> None:
+    """Hand over to the race of models, which needs torch."""
+    try:
+        from tconv.bench.models import MODELS, command, race  # noqa: PLC0415 - needs torch
+    except ImportError as error:
+        raise ProblemError(
+            TITLE,
+            f"torch cannot be imported: {error}.",
+            got={},
+            rule="--models compares with torch",
+            fix="pip install torch",
+        ) from error
+    models = {model.name: model for model in MODELS}
+    dtypes = [options.dtype] if options.dtype else race.DTYPES
+    command.run_models(
+        [models[name] for name in _chosen("model", options.names or models, models)],
+        _chosen("--dtype", dtypes, race.DTYPES),
+        _threads(options),
+        options.seconds,
+        options.json,
     )
 
 

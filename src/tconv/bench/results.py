@@ -112,8 +112,13 @@ def describe_machine() -> dict[str, object]:
 
 
 def write_results(path: Path, results: Results) -> None:
-    """Write the JSON file whole or not at all."""
-    text = json.dumps({"format": FORMAT, "tconv": __version__, **asdict(results)}, indent=1)
+    """Write everything to a JSON file."""
+    write_record(path, {"format": FORMAT, "tconv": __version__, **asdict(results)})
+
+
+def write_record(path: Path, record: object) -> None:
+    """Write a JSON file whole or not at all."""
+    text = json.dumps(record, indent=1)
     part = path.with_name(path.name + ".part")
     try:
         part.write_text(text + "\n", encoding="utf-8")

@@ -15,6 +15,7 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
+from tconv.plan.transforms import Form
 
 MOST_AXES = 64  # NumPy's own limit
 FAR_CHANNELS = 16  # packed at a time where each lies in a page of its own
@@ -33,6 +34,14 @@ class KernelShape:
     def columns(self) -> int:
         """Channels of a wide panel."""
         return self.lanes * self.vectors
+
+
+@dataclass(frozen=True, slots=True)
+class TransformShape:
+    """What is baked: the type, the register tile, and the forms of the spatial axes."""
+
+    shape: KernelShape
+    forms: tuple[Form, ...]
 
 
 class Record:

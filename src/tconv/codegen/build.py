@@ -17,10 +17,11 @@ STORED = {"float32": F32, "float64": F64, "float16": I16, "bfloat16": I16}
 
 @dataclass
 class Turn:
-    """One turn of a loop: its index, and the values handed on to the next turn."""
+    """One turn of a loop: its index, the values handed on, and where the next turn begins."""
 
     index: ir.Value
     carried: list[ir.Value]
+    following: ir.Value
 
 
 def number(value: int) -> ir.Constant:
@@ -60,7 +61,7 @@ def counted(
     b.position_at_end(body)
     index = b.phi(I64)
     phis = [b.phi(value.type) for value in start]
-    turn = Turn(index, list(phis))
+    turn = Turn(index, list(phis), index)
     yield turn
 
     following = b.add(index, number(step), flags=("nsw",))
@@ -71,13 +72,50 @@ def counted(
     last = b.block
     b.cbranch(b.icmp_signed("<", following, count), body, after)
     b.position_at_end(after)
+    turn.carried = _merged(b, start, before, turn.carried, last)
+
+
+def _merged(
+    b: ir.IRBuilder,
+    start: Sequence[ir.Value],
+    before: ir.Block,
+    carried: Sequence[ir.Value],
+    last: ir.Block,
+) -> list[ir.Value]:
+    """Return the values behind a loop: of its last turn, or those before it."""
     results = []
-    for value, later in zip(start, turn.carried, strict=True):
+    for value, later in zip(start, carried, strict=True):
         merged = b.phi(value.type)
         merged.add_incoming(value, before)
         merged.add_incoming(later, last)
         results.append(merged)
-    turn.carried = results
+    return results
+
+
+@contextmanager
+def advancing(
+    b: ir.IRBuilder, first: ir.Value, end: ir.Value, start: Sequence[ir.Value] = ()
+) -> Iterator[Turn]:
+    """Emit a loop from first to end whose turns tell where the next one begins.
+
+    Put that into ``turn.following``.  Carried values are handed on as in :func:`counted`.
+    """
+    before = b.block
+    body, after = b.append_basic_block("body"), b.append_basic_block("after")
+    b.cbranch(b.icmp_signed("<", first, end), body, after)
+    b.position_at_end(body)
+    phis = [b.phi(value.type) for value in (first, *start)]
+    turn = Turn(phis[0], phis[1:], phis[0])
+    yield turn
+
+    returning = [turn.following, *turn.carried]
+    for phi, value, later in zip(phis, (first, *start), returning, strict=True):
+        phi.add_incoming(value, before)
+        phi.add_incoming(later, b.block)
+    last = b.block
+    b.cbranch(b.icmp_signed("<", turn.following, end), body, after)
+    b.position_at_end(after)
+    turn.carried = _merged(b, start, before, turn.carried, last)
 
 
 def place(b: ir.IRBuilder, pointer: ir.Value, index: ir.Value | int) -> ir.Value:
@@ -104,6 +142,14 @@ def store(b: ir.IRBuilder, value: ir.Value, pointer: ir.Value, index: ir.Value |
         b.store(value, where, align=_element_bytes(value.type))
     else:
         b.store(value, where)
+
+
+def prefetch(b: ir.IRBuilder, pointer: ir.Value) -> None:
+    """Ask for a cache line that will be read soon; any address will do."""
+    byte = ir.IntType(8).as_pointer()
+    call = declared(b.module, "llvm.prefetch.p0i8", VOID, [byte, I32, I32, I32])
+    read, near, data = (ir.Constant(I32, value) for value in (0, 3, 1))
+    b.call(call, [b.bitcast(pointer, byte), read, near, data])
 
 
 def splat(b: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:
@@ -141,17 +187,20 @@ def zeros(kind: ir.VectorType) -> ir.Constant:
 
 
 def transpose(b: ir.IRBuilder, rows: Sequence[ir.Value]) -> list[ir.Value]:
-    """Transpose a square of vectors, in log2(lanes) rounds of two-vector shuffles."""
-    lanes = len(rows)
+    """Transpose a square of vectors, in log2(rows) rounds of two-vector shuffles.
+
+    Fewer rows than lanes are several squares side by side, each transposed in its place.
+    """
+    lanes = rows[0].type.count
     block = 1
-    while block < lanes:
+    while block < len(rows):
         low, high = [], []
         for lane in range(lanes):
             inside = lane % (2 * block) < block
             low.append(lane if inside else lanes + lane - block)
             high.append(lane + block if inside else lanes + lane)
         mixed = list(rows)
-        for row in range(lanes):
+        for row in range(len(rows)):
             if row % (2 * block) < block:
                 pair = rows[row], rows[row + block]
                 mixed[row] = shuffle(b, *pair, low)

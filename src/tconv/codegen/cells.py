@@ -2,6 +2,7 @@
 
 from llvmlite import ir
 
+from tconv.codegen.activation import activated
 from tconv.codegen.block import Block, KernelShape, Record, emit_block, emit_pack_region
 from tconv.codegen.build import (
     FLOATS,
@@ -28,8 +29,6 @@ from tconv.codegen.gather import (
 from tconv.codegen.stored import covered, if_enough, rounded
 from tconv.plan.cells import ARRAYS, FIELDS
 
-SHORT = (2, 3, 4)  # lengths of runs that are copied without a loop
-
 
 def emit_cells(module: ir.Module, shape: KernelShape) -> ir.Function:
     """Emit ``cells(record, scratch, item)``, public."""
@@ -51,10 +50,13 @@ def emit_cells(module: ir.Module, shape: KernelShape) -> ir.Function:
     last = smaller(b, b.add(first, r.panels_a_chunk), r.panels)
     lines = settle_phase(b, r, block, number(0))
     fill_tables(b, r, block, where, (number(0), lines))
-    yes, no = ir.Constant(I1, 1), ir.Constant(I1, 0)
     with counted(b, last, first=first) as panel:
-        emit_panel(b, r, shape, parts, where, number(0), (panel.index, yes, no))
+        emit_panel(b, r, shape, parts, where, number(0), (panel.index, ir.Constant(I1, 0)))
     columns = b.mul(first, number(shape.columns)), b.mul(last, number(shape.columns))
+    # The bias is in the sums already.
+    width = b.sub(columns[1], columns[0])
+    sizes = b.mul(lines, r.sums_pitch), width, r.sums_point
+    activated(b, r, place(b, where.sums, columns[0]), r.pointer_to("zeros", pointer), sizes)
     _store_cells(b, r, copy_line, block, where, lines, columns)
     b.ret_void()
     return made
@@ -126,31 +128,38 @@ def emit_copy_line(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
     last = b.sub(size, cell)
     begin = b.sdiv(b.add(larger(b, b.neg(origin), number(0)), b.sub(cell, number(1))), cell)
     end = b.sdiv(b.add(larger(b, b.sub(last, origin), b.neg(cell)), cell), cell)
-    for short in SHORT:
-        here = b.and_(tight, b.icmp_signed("==", length, number(short)))
-        first = smaller(b, begin, count)
-        stop = b.select(here, larger(b, smaller(b, end, count), first), first)
-        with counted(b, stop, first=first) as p:
-            read = place(b, place(b, sums, b.mul(p.index, pitch)), low)
-            x = b.add(origin, b.mul(p.index, cell))
-            write = place(b, target, b.add(b.mul(x, x_step), low))
-            _copy_short(b, write, read, short, dtype)
-    shorts = [b.icmp_signed("==", length, number(short)) for short in SHORT]
-    done = b.and_(tight, b.or_(b.or_(shorts[0], shorts[1]), shorts[2]))
+    # Short runs, one after the other in memory: a whole vector each, and what it writes too
+    # much the next ones write again; the last few are left to the loop below.
+    vector = ir.VectorType(FLOATS[dtype], lanes)
+    alone = b.and_(
+        b.icmp_signed("==", low, number(0)), b.icmp_signed("==", high, b.mul(cell, unit))
+    )
+    short = b.and_(b.and_(tight, alone), b.icmp_signed("<", length, number(lanes)))
+    first = smaller(b, begin, count)
+    spilt = b.sdiv(number(lanes), larger(b, length, number(1)))
+    stop = b.sub(smaller(b, end, count), b.add(spilt, number(1)))
+    stop = b.select(short, larger(b, stop, first), first)
+    with counted(b, stop, first=first) as p:
+        read = place(b, sums, b.mul(p.index, pitch))
+        x = b.add(origin, b.mul(p.index, cell))
+        value = rounded(b, load(b, read, 0, vector), dtype)
+        store(b, value, target, b.mul(x, x_step))
     with counted(b, count) as p:
-        whole = b.and_(b.icmp_signed(">=", p.index, begin), b.icmp_signed("<", p.index, end))
-        with b.if_then(b.not_(b.and_(done, whole))):
+        done = b.and_(b.icmp_signed(">=", p.index, first), b.icmp_signed("<", p.index, stop))
+        with b.if_then(b.not_(done)):
             x = b.add(origin, b.mul(p.index, cell))
-            first = larger(b, low, b.mul(b.neg(x), unit))
-            stop = smaller(b, high, b.mul(b.sub(size, x), unit))
+            from_, to = (
+                larger(b, low, b.mul(b.neg(x), unit)),
+                smaller(b, high, b.mul(b.sub(size, x), unit)),
+            )
             read = place(b, sums, b.mul(p.index, pitch))
             write = place(b, target, b.mul(x, x_step))
-            left = larger(b, b.sub(stop, first), number(0))
+            left = larger(b, b.sub(to, from_), number(0))
             vectors = b.select(tight, if_enough(b, left, lanes), number(0))
             with covered(b, vectors, lanes) as k:
-                value = load(b, read, b.add(first, k), ir.VectorType(FLOATS[dtype], lanes))
-                store(b, rounded(b, value, dtype), write, b.add(first, k))
-            with counted(b, stop, first=b.add(first, vectors)) as i:
+                value = load(b, read, b.add(from_, k), vector)
+                store(b, rounded(b, value, dtype), write, b.add(from_, k))
+            with counted(b, to, first=b.add(from_, vectors)) as i:
                 value = rounded(b, load(b, read, i.index), dtype)
                 apart = b.add(
                     b.mul(b.sdiv(i.index, unit), x_step), b.mul(b.srem(i.index, unit), c_step)
@@ -158,14 +167,3 @@ def emit_copy_line(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
                 store(b, value, write, b.select(even, b.mul(i.index, step), apart))
     b.ret_void()
     return made
-
-
-def _copy_short(
-    b: ir.IRBuilder, target: ir.Value, source: ir.Value, length: int, dtype: str
-) -> None:
-    """Copy a few neighbours: a vector of two or four, and what is left."""
-    lanes = length & -2
-    value = load(b, source, 0, ir.VectorType(FLOATS[dtype], lanes))
-    store(b, rounded(b, value, dtype), target)
-    if length > lanes:
-        store(b, rounded(b, load(b, source, lanes), dtype), target, lanes)

@@ -27,7 +27,7 @@ from tconv.codegen.build import (
     zeros,
 )
 from tconv.codegen.rows import emit_store_row, zero_fill
-from tconv.codegen.sides import emit_pack_panels, emit_pack_planes
+from tconv.codegen.sides import emit_pack_panels, emit_pack_planes, pack_side
 from tconv.codegen.tile import Tile, emit_correlate_tile
 from tconv.plan.correlate import ARRAYS, FIELDS
 
@@ -81,9 +81,9 @@ def emit_correlate(module: ir.Module, shape: KernelShape) -> ir.Function:
     with counted(b, last, first=first) as turn:
         block, _ = emit_block(b, r, turn.index, begins=False)
         row = b.select(swapped, number(0), part.rows[0])
-        _pack_side(b, r, ("a", shape.dtype), block, planes, (part.group, row), (scratch, 1))
+        pack_side(b, r, ("a", shape.dtype), block, planes, (part.group, row), (scratch, 1))
         channel = b.mul(part.panels[0], number(shape.columns))
-        _pack_side(
+        pack_side(
             b, r, ("b", shape.dtype), block, panels, (part.group, channel), (side_b, shape.columns)
         )
         _multiply_block(b, r, shape, tiles, part, block, (scratch, side_b))
@@ -138,113 +138,6 @@ def _find(b: ir.IRBuilder, r: Record, shape: KernelShape, index: ir.Value, sums:
         shifts=b.select(swapped, number(1), taps[1]),
         sums=sums,
     )
-
-
-def _pack_side(  # noqa: PLR0913 - which side, where from, where to, and by what
-    b: ir.IRBuilder,
-    r: Record,
-    kind: tuple[str, str],
-    block: Block,
-    pack: ir.Function,
-    start: tuple[ir.Value, ir.Value],
-    target: tuple[ir.Value, int],
-) -> None:
-    """Pack all that the block needs of a side, beginning with a group and a channel of it.
-
-    ``target`` is where, and how many channels of a point lie side by side there.
-    """
-    side, dtype = kind
-
-    def field(name: str) -> ir.Value:
-        value: ir.Value = getattr(r, f"{side}_{name}")
-        return value
-
-    group, channel = start
-    scratch, columns = target
-    stored = STORED[dtype].as_pointer()
-    offset = b.add(b.mul(group, field("g")), b.mul(channel, field("c")))
-    source = place(b, r.pointer_to(f"side_{side}", stored), offset)
-    channels = smaller(b, b.sub(field("channels"), channel), field("most"))
-    with counted(b, r.outer, [field("combinations")]) as axis:
-        d = axis.index
-        count = b.sub(load(b, block.stops, d), load(b, block.starts, d))
-        extent = b.add(count, r.at(f"{side}_halos", d))
-        store(b, extent, block.extents, d)
-        axis.carried = [b.mul(axis.carried[0], extent)]
-    lines = axis.carried[0]
-    first = b.add(b.mul(block.start, field("step")), field("low"))
-    limit = smaller(b, field("size"), b.add(b.mul(block.stop, field("step")), field("slack")))
-    points = b.add(b.sub(block.stop, block.start), field("halo"))
-    points = b.mul(points, field("width"))
-    head, body = _count_inside(b, field("reads"), points, (b.neg(first), b.sub(limit, first)))
-    tail = b.sub(b.sub(points, head), body)
-    with counted(b, lines) as line:
-        into, read, valid = _find_line(b, r, side, block, line.index)
-        read = b.select(valid, b.add(read, b.mul(first, field("x"))), number(0))
-        arguments = [
-            place(b, scratch, b.mul(into, number(columns))),
-            place(b, source, read),
-            *(field(name) for name in ("reads", "places")),
-            b.select(valid, head, points),
-            b.select(valid, body, number(0)),
-            b.select(valid, tail, number(0)),
-            channels,
-            *(field(name) for name in ("plane", "x", "c", "contiguous")),
-        ]
-        b.call(pack, arguments)
-
-
-def _count_inside(
-    b: ir.IRBuilder, reads: ir.Value, points: ir.Value, limits: tuple[ir.Value, ir.Value]
-) -> tuple[ir.Value, ir.Value]:
-    """Return how many points lie before the picture, and how many in it."""
-    low, high = limits
-    with counted(b, points, [number(0), number(0)]) as i:
-        before, inside = i.carried
-        read = load(b, reads, i.index)
-        early = b.icmp_signed("<", read, low)
-        good = b.and_(b.not_(early), b.icmp_signed("<", read, high))
-        i.carried = [b.add(before, b.zext(early, I64)), b.add(inside, b.zext(good, I64))]
-    before, inside = i.carried
-    return before, inside
-
-
-def _find_line(
-    b: ir.IRBuilder, r: Record, side: str, block: Block, index: ir.Value
-) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Return where a line goes, in points, where it comes from, and whether it exists."""
-    with counted(b, r.outer, [index, number(0), number(0), number(1)]) as axis:
-        d = b.sub(b.sub(r.outer, number(1)), axis.index)
-        rest, into, read, valid = axis.carried
-        extent = load(b, block.extents, d)
-        here = b.srem(rest, extent)
-        axis.carried = [
-            b.sdiv(rest, extent), b.add(into, b.mul(here, r.at("pitches", d))), read, valid,
-        ]  # fmt: skip
-    combination, into, *_ = axis.carried
-    with counted(b, r.outer, [index, number(0), number(1)]) as axis:
-        d = b.sub(b.sub(r.outer, number(1)), axis.index)
-        rest, read, valid = axis.carried
-        extent = load(b, block.extents, d)
-        step = r.at(f"{side}_steps", d)
-        point = b.add(load(b, block.starts, d), b.srem(rest, extent))
-        residue = r.at(f"{side}_residues", b.add(b.mul(combination, r.outer), d))
-        shifted = b.add(r.at(f"{side}_lows", d), residue)
-        coordinate = b.add(b.mul(point, step), shifted)
-        far = b.add(b.mul(load(b, block.stops, d), step), getattr(r, f"{side}_slack"))
-        limit = smaller(b, r.at(f"{side}_sizes", d), far)
-        good = b.and_(
-            b.icmp_signed(">=", coordinate, number(0)), b.icmp_signed("<", coordinate, limit)
-        )
-        axis.carried = [
-            b.sdiv(rest, extent),
-            b.add(read, b.mul(coordinate, r.at(f"{side}_source_steps", d))),
-            b.and_(valid, b.zext(good, I64)),
-        ]
-    _, read, valid = axis.carried
-    width = getattr(r, f"{side}_width")
-    into = b.add(into, b.mul(b.mul(combination, width), r.plane))
-    return into, read, b.icmp_signed("!=", valid, number(0))
 
 
 def _multiply_block(  # noqa: PLR0913 - which block of what

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
+from tconv.codegen.activation import activated
 from tconv.codegen.block import (
     Block,
     KernelShape,
@@ -98,7 +99,7 @@ def emit_gather(module: ir.Module, shape: KernelShape) -> ir.Function:
             fill_tables(b, r, block, where, (phase.index, lines))
             with counted(b, last, first=first) as panel:
                 direct = _stores_direct(b, r, shape, panel.index)
-                emit_panel(b, r, shape, parts, where, phase.index, (panel.index, direct, direct))
+                emit_panel(b, r, shape, parts, where, phase.index, (panel.index, direct))
                 with b.if_then(b.not_(direct)):
                     _store_panel(b, r, parts.store_row, block, where, lines,
                                  (phase.index, panel.index, shape.columns))  # fmt: skip
@@ -196,7 +197,8 @@ def _stores_direct(b: ir.IRBuilder, r: Record, shape: KernelShape, panel: ir.Val
         b.icmp_signed(">=", used, number(shape.columns)),
         b.icmp_signed("==", used, number(shape.lanes)),
     )
-    return b.and_(full, b.icmp_signed("==", r.target_c, number(1)))
+    plain = b.icmp_signed("==", r.activate, number(0))
+    return b.and_(b.and_(full, plain), b.icmp_signed("==", r.target_c, number(1)))
 
 
 def emit_panel(  # noqa: PLR0913 - which panel of what
@@ -206,15 +208,14 @@ def emit_panel(  # noqa: PLR0913 - which panel of what
     parts: Parts,
     where: Place,
     phase: ir.Value,
-    choices: tuple[ir.Value, ir.Value, ir.Value],
+    choices: tuple[ir.Value, ir.Value],
 ) -> None:
     """Sum one panel of channels for every phase of the last axis, a part of the depth at a time.
 
     A part of the panel's weights stays in the first cache while all points go by it.
-    ``choices`` are which panel, whether to begin with the bias, and whether tiles write to
-    the target.
+    ``choices`` are which panel, and whether tiles write to the target.
     """
-    panel, biased, direct = choices
+    panel, direct = choices
     wide = b.icmp_signed("<", panel, r.wide_panels)
     width = b.select(wide, number(shape.columns), number(shape.lanes))
     begin = b.add(r.at("phase_weights", phase), b.mul(panel, r.at("panel_weights", phase)))
@@ -232,9 +233,8 @@ def emit_panel(  # noqa: PLR0913 - which panel of what
         panel_weights = place(b, weights, b.mul(r.at("rows_before", both), width))
         segments = place(b, r.segments, r.at("segment_start", both))
         entry = b.mul(x.index, r.points)
-        zero = r.zeros
-        nothing = b.bitcast(zero, where.sums.type)
-        bias = b.select(biased, place(b, where.bias, channel), nothing)
+        zero = r.blank
+        bias = place(b, where.bias, channel)
         target = sums
         if where.target.type == where.sums.type:
             target = place(b, where.target, channel)
@@ -328,7 +328,8 @@ def _store_panel(  # noqa: PLR0913 - which panel of what
     phase, panel, columns = numbers
     channel = b.mul(panel, number(columns))
     used = smaller(b, b.sub(r.columns, channel), number(columns))
-    added = place(b, where.bias, channel)
+    # Sums begin with the bias, in whatever layout they end.
+    added = b.bitcast(r.blank, where.bias.type)
     origin = b.add(b.mul(block.start, r.step_out), r.shift_out)
     begin = larger(b, b.neg(origin), number(0))
     whole = b.mul(b.sub(block.stop, block.start), r.step_out)
@@ -337,9 +338,10 @@ def _store_panel(  # noqa: PLR0913 - which panel of what
     with counted(b, lines) as line:
         offset = target_line(b, r, block, line.index, (phase, start))
         read = b.mul(b.add(b.mul(line.index, r.sums_pitch), begin), number(columns))
-        arguments = [place(b, where.target, offset), place(b, where.sums, read), added]
+        sums = place(b, where.sums, read)
+        left = activated(b, r, sums, added, (length, used, number(columns)))
         steps = [r.target_x, r.target_c, number(columns)]
-        b.call(store_row, [*arguments, length, used, *steps])
+        b.call(store_row, [place(b, where.target, offset), sums, left, length, used, *steps])
 
 
 def target_line(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
+from tconv.codegen.activation import activated
 from tconv.codegen.block import (
     Block,
     KernelShape,
@@ -327,5 +328,6 @@ def _store_phase(  # noqa: PLR0913 - which phase of what
     with counted(b, lines) as line:
         offset = target_line(b, r, block, line.index, (phase, start))
         sums = place(b, where.sums, b.mul(line.index, r.sums_pitch))
-        arguments = [place(b, where.target, offset), sums, where.bias]
+        left = activated(b, r, sums, where.bias, (channels, length, pitch))
+        arguments = [place(b, where.target, offset), sums, left]
         b.call(parts.store, [*arguments, channels, pitch, length, r.target_c, step])

@@ -21,7 +21,15 @@ from tconv.codegen.build import (
     store,
     transpose,
 )
-from tconv.codegen.stored import covered, if_enough, rounded, widen_each, widen_run, widened
+from tconv.codegen.stored import (
+    covered,
+    if_enough,
+    rounded,
+    store_each,
+    widen_each,
+    widen_run,
+    widened,
+)
 
 BYTE = ir.IntType(8).as_pointer()
 
@@ -47,7 +55,10 @@ def emit_pack_row(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
                 zero_fill(b, first, b.mul(points, pitch), dtype)
             with pointwise, counted(b, points) as point:
                 zero_fill(b, place(b, first, b.mul(point.index, pitch)), depth, dtype)
-    with b.if_else(b.icmp_signed("==", c_step, number(1))) as (side_by_side, apart):
+    # A single channel lies side by side with nothing: its points do.
+    single = b.and_(b.icmp_signed("==", depth, number(1)), b.icmp_signed("==", x_step, number(1)))
+    beside = b.or_(b.icmp_signed("==", c_step, number(1)), b.and_(single, tight))
+    with b.if_else(beside) as (side_by_side, apart):
         with side_by_side:
             dense = b.and_(tight, b.icmp_signed("==", x_step, depth))
             with b.if_else(dense) as (whole, pointwise):
@@ -90,7 +101,13 @@ def _pack_planes(  # noqa: PLR0913 - the emitted function's own arguments
             widen_each(b, [place(b, plane, read) for plane in planes], target, dtype)
     with counted(b, depth, first=vectors_c) as channel:
         plane = place(b, source, b.mul(channel.index, c_step))
-        with counted(b, count) as point:
+        done: ir.Value = number(0)
+        if STORED[dtype] != FLOATS[dtype]:  # converting eight takes no longer than one
+            done, row = square_x, place(b, begin, channel.index)
+            with covered(b, square_x, lanes) as x:
+                places = [b.mul(b.add(x, number(i)), pitch) for i in range(lanes)]
+                store_each(b, widened(b, plane, x, dtype, lanes), row, places)
+        with counted(b, count, first=done) as point:
             value = widened(b, plane, b.mul(point.index, x_step), dtype)
             store(b, value, place(b, begin, b.mul(point.index, pitch)), channel.index)
 

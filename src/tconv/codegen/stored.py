@@ -39,6 +39,38 @@ def widened(
     return _alone(b, load(b, pointer, index), lambda vector: widen(b, vector, dtype))
 
 
+def widened_line(
+    b: ir.IRBuilder, pointer: ir.Value, index: int, dtype: str, shape: tuple[int, int]
+) -> list[ir.Value]:
+    """Load a line of a panel of weights as so many vectors of so many lanes."""
+    vectors, lanes = shape
+    if not lies_in_pairs(dtype, vectors):
+        return [widened(b, pointer, index + v * lanes, dtype, lanes) for v in range(vectors)]
+    whole, vector = ir.VectorType(I32, lanes), ir.VectorType(FLOATS[dtype], lanes)
+    both = load(b, pointer, index, ir.VectorType(I16, 2 * lanes))
+    both = b.bitcast(both, whole)
+    low, high = b.shl(both, _all(whole, 16)), b.and_(both, _all(whole, -0x10000))
+    return [b.bitcast(low, vector), b.bitcast(high, vector)]
+
+
+def lies_in_pairs(dtype: str, vectors: int) -> bool:
+    """Tell whether panels of weights are laid out in pairs: the first lanes of both vectors, ...
+
+    Two bfloat16 side by side are the upper halves of two float32: what takes four
+    instructions otherwise takes two, and tiles do it for every line.
+    """
+    return dtype == "bfloat16" and vectors == 2
+
+
+def line_place(b: ir.IRBuilder, column: ir.Value, dtype: str, shape: tuple[int, int]) -> ir.Value:
+    """Return where in a line of a panel a column lies."""
+    vectors, lanes = shape
+    if not lies_in_pairs(dtype, vectors):
+        return column
+    lane = b.mul(b.urem(column, number(lanes)), number(2))
+    return b.add(lane, b.udiv(column, number(lanes)))
+
+
 def rounded(b: ir.IRBuilder, value: ir.Value, dtype: str) -> ir.Value:
     """Return a sum, or a vector of them, as arrays hold it: to nearest, ties to even."""
     if STORED[dtype] == FLOATS[dtype]:

@@ -20,7 +20,7 @@ from tconv.codegen.build import (
     splat,
     store,
 )
-from tconv.codegen.stored import widened
+from tconv.codegen.stored import widened_line
 
 UNROLL = 4
 
@@ -122,11 +122,10 @@ def _multiply(  # noqa: PLR0913 - what one step of the innermost loop reads
     line, *totals = turn.carried
     vector = totals[0].type
     start = (step if of_line is None else of_line) * tile.columns
-    starts = [start + v * tile.lanes for v in range(tile.vectors)]
     if line.type.pointee == vector.element:
-        weights = [load(b, line, here, vector) for here in starts]
+        weights = [load(b, line, start + v * tile.lanes, vector) for v in range(tile.vectors)]
     else:
-        weights = [widened(b, line, here, tile.dtype, tile.lanes) for here in starts]
+        weights = widened_line(b, line, start, tile.dtype, (tile.vectors, tile.lanes))
     for r, point in enumerate(points):
         datum = load(b, place(b, point, turn.index), step)
         row = splat(b, datum, tile.lanes)

@@ -15,7 +15,8 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
-from tconv.plan.weights import ARRAYS, CELL_ARRAYS, CELL_FIELDS, FIELDS
+from tconv.codegen.stored import line_place
+from tconv.plan.weights import ARRAYS, CELL_ARRAYS, CELL_FIELDS, FIELDS, NOWHERE
 
 EXPONENTS = {
     "float16": 0x7C00,
@@ -59,11 +60,11 @@ def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
             row = place(b, target, b.mul(b.add(b.mul(tap.index, r.depth), k.index), width))
             with counted(b, filled, tap.carried) as column:
                 value = load(b, read, b.mul(column.index, r.column_step))
-                store(b, value, row, column.index)
+                store(b, value, row, _place(b, shape, column.index, narrow))
                 column.carried = [b.or_(column.carried[0], _endless(b, value, shape.dtype))]
             tap.carried = column.carried
             with counted(b, width, first=filled) as column:
-                store(b, zero, row, column.index)
+                store(b, zero, row, _place(b, shape, column.index, narrow))
         k.carried = tap.carried
     with b.if_then(k.carried[0], likely=False):
         store(b, number(1), r.pointer_to("flag", I64.as_pointer()))
@@ -99,18 +100,25 @@ def emit_pack_cells(module: ir.Module, shape: KernelShape) -> ir.Function:
     offsets = place(b, r.offsets, columns)
     with counted(b, width, [ir.Constant(I1, 0)]) as column:
         offset = load(b, offsets, column.index)
-        there = b.icmp_signed(">=", offset, number(0))
+        here = _place(b, shape, column.index, b.not_(wide))
+        there = b.icmp_signed("!=", offset, number(NOWHERE))
         line = place(b, source, b.select(there, offset, number(0)))
         with counted(b, r.depth, column.carried) as k:
             read = load(b, line, b.mul(k.index, r.depth_step))
             value = b.select(there, read, ir.Constant(kind, 0))
-            store(b, value, target, b.add(b.mul(k.index, width), column.index))
+            store(b, value, target, b.add(b.mul(k.index, width), here))
             k.carried = [b.or_(k.carried[0], _endless(b, value, shape.dtype))]
         column.carried = k.carried
     with b.if_then(column.carried[0], likely=False):
         store(b, number(1), r.pointer_to("flag", I64.as_pointer()))
     b.ret_void()
     return made
+
+
+def _place(b: ir.IRBuilder, shape: KernelShape, column: ir.Value, narrow: ir.Value) -> ir.Value:
+    """Return where in a line of its panel a column lies."""
+    wide = line_place(b, column, shape.dtype, (shape.vectors, shape.lanes))
+    return b.select(narrow, column, wide)
 
 
 def _endless(b: ir.IRBuilder, value: ir.Value, dtype: str) -> ir.Value:

@@ -1,6 +1,6 @@
 """Winograd's algorithm: blocks of patches transformed, multiplied point by point, transformed back.
 
-What a number means is said in :mod:`tconv.plan.winograd`, which fills the record in.
+What a number means is said in :mod:`tconv.plan.winograd`.
 """
 
 import math
@@ -9,7 +9,15 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tconv.codegen.block import Block, KernelShape, Record, emit_block, emit_pack_region
+from tconv.codegen.activation import activated
+from tconv.codegen.block import (
+    Block,
+    KernelShape,
+    Record,
+    TransformShape,
+    emit_block,
+    emit_pack_region,
+)
 from tconv.codegen.build import (
     FLOATS,
     I64,
@@ -27,16 +35,7 @@ from tconv.codegen.gather import settle_phase, target_line
 from tconv.codegen.patches import emit_transform_data, emit_transform_result
 from tconv.codegen.rows import emit_pack_row, emit_store_row
 from tconv.codegen.tile import Tile, emit_tile
-from tconv.plan.transforms import Form
 from tconv.plan.winograd import ARRAYS, FIELDS, ZEROS
-
-
-@dataclass(frozen=True, slots=True)
-class TransformShape:
-    """What is baked: the type, the register tile, and the forms of the spatial axes."""
-
-    shape: KernelShape
-    forms: tuple[Form, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +82,8 @@ def emit_winograd(module: ir.Module, baked: TransformShape) -> ir.Function:
         emit_transform_data(module, shape, forms),
         emit_transform_result(module, shape, forms),
     )
-    made, b = function(
-        module, f"winograd_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
-    )
+    kinds = [I64.as_pointer(), pointer, I64]
+    made, b = function(module, f"winograd_{shape.dtype}", kinds, public=True)
     record, scratch, item = made.args
     r = Record(b, record, FIELDS, ARRAYS)
     chunk, rest = b.srem(item, r.chunks), b.sdiv(item, r.chunks)
@@ -299,7 +297,6 @@ def _store_panel(  # noqa: PLR0913 - which panel of what
     phase, panel, columns = numbers
     channel = b.mul(panel, number(columns))
     used = smaller(b, b.sub(r.columns, channel), number(columns))
-    added = place(b, where.bias, channel)
     origin = b.add(b.mul(block.start, r.step_out), r.shift_out)
     begin = larger(b, b.neg(origin), number(0))
     whole = b.mul(b.sub(block.stop, block.start), r.step_out)
@@ -313,9 +310,9 @@ def _store_panel(  # noqa: PLR0913 - which panel of what
             extent = load(b, block.extents, d)
             first = b.sub(load(b, block.lows, d), load(b, block.starts, d))
             here = b.add(b.srem(rest, extent), first)
-            step = r.at("write_steps", d)
-            axis.carried = [b.sdiv(rest, extent), b.add(read, b.mul(here, step))]
-        read = axis.carried[1]
-        arguments = [place(b, where.target, offset), place(b, where.sums, read), added]
+            read = b.add(read, b.mul(here, r.at("write_steps", d)))
+            axis.carried = [b.sdiv(rest, extent), read]
+        sums = place(b, where.sums, axis.carried[1])
+        left = activated(b, r, sums, place(b, where.bias, channel), (length, used, number(columns)))
         steps = [r.target_x, r.target_c, number(columns)]
-        b.call(store_row, [*arguments, length, used, *steps])
+        b.call(store_row, [place(b, where.target, offset), sums, left, length, used, *steps])

@@ -6,7 +6,7 @@ from itertools import product
 
 from llvmlite import ir
 
-from tconv.codegen.block import KernelShape, Record
+from tconv.codegen.block import KernelShape, Record, TransformShape
 from tconv.codegen.build import (
     F64,
     FLOATS,
@@ -22,7 +22,6 @@ from tconv.codegen.build import (
 )
 from tconv.codegen.linear import emit_map_axes
 from tconv.codegen.stored import widened
-from tconv.codegen.winograd import TransformShape
 from tconv.plan.transforms import Form, transforms
 from tconv.plan.winograd_weights import ARRAYS, FIELDS, MISSING
 

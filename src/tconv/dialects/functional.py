@@ -56,6 +56,10 @@ class _Function(Operator):
         """Return how messages name the function."""
         return f"{cls.dialect} {cls.name}"
 
+    def __repr__(self) -> str:
+        """Print the function with the arguments that differ from their defaults."""
+        return super().__repr__().replace(type(self).__name__, self.name, 1)
+
     def weights_layouts(self) -> tuple[Layout, ...]:
         return (Layout("gc f x"),)
 

@@ -3,6 +3,8 @@
 from tconv.plan.choose import ALGORITHMS, choose_plan
 from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
+from tconv.plan.grouped import Grouped
+from tconv.plan.grouped_weights import GroupedWeights
 from tconv.plan.machine import Machine
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import Planes
@@ -13,6 +15,8 @@ __all__ = [
     "ALGORITHMS",
     "Correlate",
     "Gather",
+    "Grouped",
+    "GroupedWeights",
     "Machine",
     "Plan",
     "Planes",

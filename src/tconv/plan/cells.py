@@ -2,8 +2,8 @@
 
 A *cell* are the fine points that share a point ``q`` of the gather: one for each combination of
 phases.  All of them read the same neighbours, so one product gives a whole cell: its columns are
-phases times channels, which fill vectors where channels alone would not.  A phase that has no
-tap for a neighbour has zeros there.
+phases times channels, which fill vectors where channels alone would not.  It is for windows that
+have a tap for every phase and neighbour: zeros in place of others would spread infinities.
 """
 
 import math
@@ -96,7 +96,7 @@ def plan_cells(problem: Problem, machine: Machine) -> Cells:
     pitches = [depth * math.prod(extents[place + 1 :]) for place in range(len(axes))]
     points = math.prod(block)
     neighbours = [*product(*(axis.offsets[0] for axis in axes))]
-    row_bytes = panels * width
+    row = panels * width
     scratch = Scratch(item)
     scratch.take(depth * math.prod(extents))
     group_weights = panels * len(neighbours) * depth * width
@@ -121,7 +121,7 @@ def plan_cells(problem: Problem, machine: Machine) -> Cells:
         "group_weights": group_weights,
         "points": points + SPARE_ROWS,
         "sums_pitch": block[-1],
-        "sums_point": row_bytes,
+        "sums_point": row,
         "sums_panel": width,
         "spare": SPARE_ROWS,
         "stores": len(stores),
@@ -129,7 +129,7 @@ def plan_cells(problem: Problem, machine: Machine) -> Cells:
         "unit": unit,
         "store_length": length,
         "pad": -split[-1].shift_out,
-        "scratch_sums": scratch.take(points * row_bytes),
+        "scratch_sums": scratch.take(points * row + lanes),
         "scratch_rows": scratch.take_table(points + SPARE_ROWS),
         "scratch_places": scratch.take_table(points + SPARE_ROWS),
         "scratch_targets": scratch.take_table(points + SPARE_ROWS),

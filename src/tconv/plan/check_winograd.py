@@ -11,19 +11,19 @@ from operator import mul
 from tconv.plan import winograd
 
 # What a record is, and what a block packs, is the same for every algorithm.
-from tconv.plan.check import (
+from tconv.plan.check_record import (
+    Block,
     Point,
+    Record,
     Region,
+    Scratch,
     Terms,
-    _Block,
-    _blocks,
-    _demand,
-    _inside,
-    _met,
-    _pack,
-    _Record,
-    _Scratch,
-    _split,
+    all_blocks,
+    demand,
+    digits_of,
+    inside,
+    met_by,
+    pack_region,
 )
 from tconv.plan.winograd import Winograd
 from tconv.problem import Operand, Problem
@@ -39,13 +39,13 @@ class _Run:
 
     def __init__(self, problem: Problem, recipe: Winograd) -> None:
         self.problem, self.recipe = problem, recipe
-        self.r = _Record(recipe.record, winograd.SCALARS, winograd.ARRAYS)
-        self.scratch = _Scratch(self.r, recipe.scratch, problem.dtype)
+        self.r = Record(recipe.record, winograd.SCALARS, winograd.ARRAYS)
+        self.scratch = Scratch(self.r, recipe.scratch, problem.dtype)
         self.columns = recipe.lanes * recipe.vectors
         source = Operand.COARSE if problem.wanted is Operand.FINE else Operand.FINE
         self.source = problem.batch, *problem.spatial(source)
         self.target = problem.batch, *problem.spatial(problem.wanted)
-        self.met = [_met(axis, problem.wanted) for axis in problem.axes]
+        self.met = [met_by(axis, problem.wanted) for axis in problem.axes]
         self.outputs = [*product(*(range(form.outputs) for form in recipe.forms))]
         self.taps = [*product(*(range(form.taps) for form in recipe.forms))]
         self.points = math.prod(form.points for form in recipe.forms)
@@ -54,21 +54,21 @@ class _Run:
     def check(self, tile_rows: int) -> None:
         """Run every block, then look whether anything was left out."""
         r = self.r
-        _demand(r.spare >= tile_rows - 1, "a last tile reads past its table", r.spare)
-        _demand(max(tile_rows, self.columns) <= winograd.ZEROS, "sums start from no zeros", 0)
+        demand(r.spare >= tile_rows - 1, "a last tile reads past its table", r.spare)
+        demand(max(tile_rows, self.columns) <= winograd.ZEROS, "sums start from no zeros", 0)
         boxes = r.groups * r.blocks * math.prod(r.outer_of("outer_blocks"))
-        _demand(self.recipe.items == boxes * r.chunks, "work items are not all blocks", boxes)
+        demand(self.recipe.items == boxes * r.chunks, "work items are not all blocks", boxes)
         taken = min(r.chunks * r.panels_a_chunk, r.panels) * self.columns
-        _demand(taken >= r.columns, "panels do not take every channel", taken)
+        demand(taken >= r.columns, "panels do not take every channel", taken)
         self._check_weights()
-        for block in _blocks(r, [*r.outer_of("begins"), r.begin]):
-            region, end = _pack(r, block, self.source, r.slab)
+        for block in all_blocks(r, [*r.outer_of("begins"), r.begin]):
+            region, end = pack_region(r, block, self.source, r.slab)
             self.scratch.touch("region", end)
             patches = self._patches(block)
             for phase in range(r.outer_phases):
                 self._run_phase(block, region, patches, phase)
         missing = math.prod(self.target) - len(self.written)
-        _demand(missing == 0, "outputs are never written", missing)
+        demand(missing == 0, "outputs are never written", missing)
         self.scratch.check()
 
     def _check_weights(self) -> None:
@@ -77,8 +77,8 @@ class _Run:
         sizes = (r.parts * r.depth * self.columns, r.phases, self.points, r.panels * r.outer_phases)
         found = (r.product_weights, r.point_weights, r.panel_weights, r.group_weights)
         due = tuple(math.prod(sizes[: count + 1]) for count in range(4))
-        _demand(found == due, "weights overlap", found)
-        _demand(recipe.group_weights == r.group_weights, "weights have another size", found)
+        demand(found == due, "weights overlap", found)
+        demand(recipe.group_weights == r.group_weights, "weights have another size", found)
         for both, phase in enumerate(recipe.phase_weights):
             for point in range(self.points):
                 rows = {entry.rows[point]: part for part, entry in enumerate(phase)}
@@ -88,14 +88,14 @@ class _Run:
                 count = r.at("segment_count", entry)
                 read = [r.at("segments", start + s) for s in range(count)]
                 packed = [rows.get(row, -1) * r.part_pitch for row in range(len(rows))]
-                _demand(read == packed, "a product reads other parts than its weights", entry)
+                demand(read == packed, "a product reads other parts than its weights", entry)
 
-    def _patches(self, block: _Block) -> list[tuple[int, int]]:
+    def _patches(self, block: Block) -> list[tuple[int, int]]:
         """Return where each patch reads and writes; look whether its rows have room."""
         r = self.r
         axes = range(r.outer + 1)
         sizes = [r.at("patch_points", d) for d in axes]
-        _demand(
+        demand(
             all(n % size == 0 for n, size in zip(block.counts, sizes, strict=True)),
             "a block ends inside a patch", block.counts,
         )  # fmt: skip
@@ -103,18 +103,18 @@ class _Run:
         made = []
         for index in range(math.prod(counts)):
             read = write = 0
-            for d, here in zip(axes, _split(index, counts), strict=True):
+            for d, here in zip(axes, digits_of(index, counts), strict=True):
                 apart = r.at("aparts", d)
                 point = here + here // apart * apart * (sizes[d] - 1)
                 read += point * r.at("read_steps", d)
                 write += point * r.at("write_steps", d)
             made.append((read, write))
         count = len(made)
-        _demand(count * r.row_pitch <= r.point_pitch, "points share rows", count)
-        _demand(r.parts * r.part_pitch <= r.row_pitch, "parts share a row", r.row_pitch)
-        _demand(r.nowhere >= count * self.columns, "what belongs nowhere is a product", count)
-        _demand(r.nowhere + self.columns <= r.product_pitch, "points share products", count)
-        _demand(self.points * r.product_pitch <= r.panel_pitch, "panels share products", count)
+        demand(count * r.row_pitch <= r.point_pitch, "points share rows", count)
+        demand(r.parts * r.part_pitch <= r.row_pitch, "parts share a row", r.row_pitch)
+        demand(r.nowhere >= count * self.columns, "what belongs nowhere is a product", count)
+        demand(r.nowhere + self.columns <= r.product_pitch, "points share products", count)
+        demand(self.points * r.product_pitch <= r.panel_pitch, "panels share products", count)
         self.scratch.touch("data", self.points * r.point_pitch)
         self.scratch.touch("products", r.phases * r.panels_a_pass * r.panel_pitch)
         for part, entries in (
@@ -125,11 +125,11 @@ class _Run:
         return made
 
     def _run_phase(
-        self, block: _Block, region: Region, patches: list[tuple[int, int]], phase: int
+        self, block: Block, region: Region, patches: list[tuple[int, int]], phase: int
     ) -> None:
         """Sum and store one phase of the outer axes, every phase of the last one."""
         r = self.r
-        digits = _split(phase, r.outer_of("axis_phases"))
+        digits = digits_of(phase, r.outer_of("axis_phases"))
         entries = [d * r.most_phases + digit for d, digit in enumerate(digits)]
         outer = [*zip(block.starts, block.stops, entries, strict=False)]
         lows = [max(start, r.at("phase_low", entry)) for start, _, entry in outer]
@@ -144,7 +144,7 @@ class _Run:
             for read, write in patches:
                 for output in self.outputs:
                     place = write + shift + sum(map(mul, output, steps))
-                    _demand(place not in sums, "two outputs are summed in one place", place)
+                    demand(place not in sums, "two outputs are summed in one place", place)
                     sums[place] = self._terms(region, read, output, phase * r.phases + x)
                     self.scratch.touch("sums", place + self.columns)
         self._store(block, lines, digits, sums)
@@ -157,14 +157,14 @@ class _Run:
             begin = read + self.r.at("part_reads", part)
             for spot, tap in zip(self.taps, entry.taps, strict=True):
                 place = begin + sum((o + s) * step for o, s, step in zip(output, spot, steps))  # noqa: B905 - as many as axes
-                _demand(place in region, "a patch reads what was not packed", place)
+                demand(place in region, "a patch reads what was not packed", place)
                 point = region[place]
                 if tap is not None and point is not None:
                     terms.add((tap, point))
         return terms
 
     def _store(
-        self, block: _Block, lines: list[Point], digits: list[int], sums: dict[int, Terms]
+        self, block: Block, lines: list[Point], digits: list[int], sums: dict[int, Terms]
     ) -> None:
         """Write lines out, all phases of the last axis side by side."""
         r = self.r
@@ -181,11 +181,11 @@ class _Run:
             )
             for x in range(begin, begin + length):
                 point = (*target, origin + x)
-                _demand(_inside(point, self.target), "a store leaves the target", point)
-                _demand(point not in self.written, "an output is written twice", point)
+                demand(inside(point, self.target), "a store leaves the target", point)
+                demand(point not in self.written, "an output is written twice", point)
                 self.written.add(point)
                 place = read + x * self.columns
-                _demand(place in sums, "an output is stored that was not summed", point)
+                demand(place in sums, "an output is stored that was not summed", point)
                 met = product(*(met[p] for met, p in zip(self.met, point[1:], strict=True)))
                 due = {(tuple(t for t, _ in m), (point[0], *(i for _, i in m))) for m in met}
-                _demand(sums[place] == due, f"the sum of {point} is not the relation's", due)
+                demand(sums[place] == due, f"the sum of {point} is not the relation's", due)

@@ -8,7 +8,9 @@ from tconv.plan.cells import MOST_COLUMNS as MOST_CELL
 from tconv.plan.cells import Cells, cell_columns, neighbours_of, plan_cells
 from tconv.plan.correlate import Correlate, plan_correlate
 from tconv.plan.gather import Gather, plan_gather
-from tconv.plan.machine import Machine
+from tconv.plan.grouped import Grouped, plan_grouped
+from tconv.plan.grouped_weights import GroupedWeights, plan_grouped_weights
+from tconv.plan.machine import Machine, padded
 from tconv.plan.phases import len_of_phases
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import MOST_COLUMNS, MOST_RESIDUES, Planes, plan_planes
@@ -19,6 +21,8 @@ from tconv.problem import Operand, Problem, accumulator
 
 PLANES_PACE = 0.35  # of the peak, about
 CLEARLY = 1.1  # better by so much that what else it costs does not matter
+# Products of read and written channels a group: with more, groups fill vectors by themselves.
+MOST_PRODUCTS = {Operand.FINE: 64, Operand.COARSE: 64, Operand.WEIGHTS: 36}
 MOST_PHASES = 1 << 12  # of all axes together
 MANY_PHASES = "the stride makes more phases than there are points"
 
@@ -78,12 +82,21 @@ def _choose_direct(problem: Problem, machine: Machine | None, no_machine: str) -
         return _portable(problem, ((name, str(why)),))
     slower = (("tap products", "moves every tap's product through memory"),)
     if problem.wanted is Operand.WEIGHTS:
-        return _correlate(problem, plan_correlate(problem, machine, tile_rows(machine)), slower)
+        return _weights_plan(problem, machine, slower)
     if not _few_phases(problem):
         return _portable(problem, ((name, MANY_PHASES),))
-    written = problem.fine_channels if problem.wanted is Operand.FINE else problem.coarse_channels
+    return _data_plan(problem, machine, name, slower)
+
+
+def _data_plan(
+    problem: Problem, machine: Machine, name: str, slower: tuple[tuple[str, str], ...]
+) -> Plan:
+    fine = problem.wanted is Operand.FINE
+    written = problem.fine_channels if fine else problem.coarse_channels
     few = (name, f"{written} channels a group would leave vectors half empty")
-    if problem.wanted is Operand.FINE and _cells_pay(problem, machine):
+    if _many_small_groups(problem, machine):
+        return _grouped(problem, plan_grouped(problem, machine), (few, *slower))
+    if fine and _cells_pay(problem, machine):
         return _cells(problem, plan_cells(problem, machine), (few, *slower))
     if written <= MOST_COLUMNS and problem.axes[-1].stride <= MOST_RESIDUES:
         return _planes(problem, plan_planes(problem, machine), (few, *slower))
@@ -96,24 +109,23 @@ def _cells_pay(problem: Problem, machine: Machine) -> bool:
 
     Planes, where few channels go otherwise, read all data again for every few sums.
     """
-    columns = cell_columns(problem)
+    columns, channels = cell_columns(problem), problem.fine_channels
     if columns > MOST_CELL or problem.coarse_channels < MOST_COLUMNS:
         return False
-    channels = problem.fine_channels
     taps = math.prod(axis.taps for axis in problem.axes)
+    if taps * channels != neighbours_of(problem) * columns:
+        return False  # an infinity must not meet the zeros that stand for taps that are not there
     lanes = machine.lanes(problem.dtype)
-    useful = taps * channels / (neighbours_of(problem) * padded(columns, lanes))
     alone = channels / padded(channels, lanes) if channels > MOST_COLUMNS else PLANES_PACE
-    return useful > CLEARLY * alone
+    return columns / padded(columns, lanes) > CLEARLY * alone
 
 
-def padded(channels: int, lanes: int) -> float:
-    """Return how many channels tiles of two vectors take the time of.
-
-    One vector a row is too few sums to hide how long an addition takes.
-    """
-    rest = channels % (2 * lanes)
-    return channels - rest + (0 if rest == 0 else lanes * 4 / 3 if rest <= lanes else 2 * lanes)
+def _weights_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, str], ...]) -> Plan:
+    if _many_small_groups(problem, machine):
+        products = problem.coarse_channels * problem.fine_channels
+        small = ("correlate", f"{products} weights a group and tap would leave vectors half empty")
+        return _grouped(problem, plan_grouped_weights(problem, machine), (small, *slower))
+    return _correlate(problem, plan_correlate(problem, machine, tile_rows(machine)), slower)
 
 
 def _few_phases(problem: Problem) -> bool:
@@ -147,7 +159,7 @@ def _gather(problem: Problem, recipe: Gather, refused: tuple[tuple[str, str], ..
             Step("pack weights", tile, 0),
             Step("pack block", f"{block} points, {recipe.items} work items", 0),
             Step(name, f"tiles of points by {recipe.vectors}x{recipe.lanes}", problem.flops()),
-            Step("store", f"{'add bias, ' if problem.bias else ''}layout {_layout(problem)}", 0),
+            Step("store", f"{_epilogue(problem)}layout {_layout(problem)}", 0),
         ),
         recipe,
     )  # fmt: skip
@@ -188,6 +200,31 @@ def _cells(problem: Problem, recipe: Cells, refused: tuple[tuple[str, str], ...]
     )  # fmt: skip
 
 
+def _many_small_groups(problem: Problem, machine: Machine) -> bool:
+    """Tell whether groups are many enough to be a vector's lanes, and too small to fill one."""
+    if problem.dtype not in ("float32", "float64") or problem.activation is not None:
+        return False  # what is stored in place is stored as it is computed
+    products = problem.coarse_channels * problem.fine_channels
+    enough = problem.groups >= machine.lanes(problem.dtype)
+    return enough and products <= MOST_PRODUCTS[problem.wanted]
+
+
+def _grouped(
+    problem: Problem, recipe: Grouped | GroupedWeights, refused: tuple[tuple[str, str], ...]
+) -> Plan:
+    block = "x".join(map(str, recipe.block))
+    panels = f"{recipe.panels} panel{'s' if recipe.panels > 1 else ''}"
+    return Plan(
+        problem, "grouped", f"vectors of {recipe.lanes} groups, {panels}", refused,
+        (
+            Step("pack block", f"{block} points, {recipe.items} work items", 0),
+            Step("grouped", f"tiles of points by {recipe.lanes} groups", problem.flops()),
+            Step("store", f"{'add bias, ' if problem.bias else ''}layout {_layout(problem)}", 0),
+        ),
+        recipe,
+    )  # fmt: skip
+
+
 def _planes(problem: Problem, recipe: Planes, refused: tuple[tuple[str, str], ...]) -> Plan:
     block = "x".join(map(str, recipe.block))
     return Plan(
@@ -195,7 +232,7 @@ def _planes(problem: Problem, recipe: Planes, refused: tuple[tuple[str, str], ..
         (
             Step("pack block", f"{block} points, {recipe.items} work items", 0),
             Step("planes", f"tiles of {recipe.rows} channels by points", problem.flops()),
-            Step("store", f"{'add bias, ' if problem.bias else ''}layout {_layout(problem)}", 0),
+            Step("store", f"{_epilogue(problem)}layout {_layout(problem)}", 0),
         ),
         recipe,
     )  # fmt: skip
@@ -233,8 +270,7 @@ def _portable(problem: Problem, refused: tuple[tuple[str, str], ...]) -> Plan:
             Step(verb[problem.wanted], f"{used} products of {matrix}", problem.flops()),
             Step(
                 "store",
-                f"{'add bias, ' if problem.bias else ''}round to {problem.dtype}, "
-                f"layout {_layout(problem)}",
+                f"{_epilogue(problem)}round to {problem.dtype}, layout {_layout(problem)}",
                 0,
             ),
         ),
@@ -244,3 +280,9 @@ def _portable(problem: Problem, refused: tuple[tuple[str, str], ...]) -> Plan:
 
 def _layout(problem: Problem) -> str:
     return str(problem.layout(problem.wanted))
+
+
+def _epilogue(problem: Problem) -> str:
+    """Return what is done to sums before they are stored."""
+    activation = f"{problem.activation}, " if problem.activation else ""
+    return f"{'add bias, ' if problem.bias else ''}{activation}"

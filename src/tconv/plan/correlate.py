@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from tconv.plan.gather import Scratch, make_record, shrink
-from tconv.plan.machine import Machine
-from tconv.plan.phases import len_of_phases
-from tconv.problem import Axis, Problem
+from tconv.plan.machine import Machine, padded
+from tconv.plan.shifts import AxisShifts, axis_shifts
+from tconv.problem import Problem
 
 SIDE_SCALARS = (
     "g", "c", "x",  # element steps, by each call
@@ -65,37 +65,6 @@ SMALL_WORK = 4_000_000  # flops that are not worth splitting
 RUN_POINTS = 256  # about how many points a tile sums at once
 SEGMENT = 2.5  # points that could be summed while a tile turns to the next segment
 FAR = 1 << 40  # further than any array reaches
-
-
-@dataclass(frozen=True, slots=True)
-class AxisShifts:
-    """One axis as a correlation sees it."""
-
-    fine_size: int
-    coarse_size: int
-    stride: int
-    low: int  # the fine point that the first tap of coarse point 0 reads
-    residues: tuple[int, ...]
-    shifts: tuple[tuple[int, int], ...]  # of each tap: which residue, and how much further
-    span: int  # one more than the largest shift
-
-
-def axis_shifts(axis: Axis) -> AxisShifts:
-    """Split the taps of one axis by residue.
-
-    >>> axis = Axis(fine_size=8, coarse_size=4, taps=4, stride=2, dilation=1, pad_begin=1)
-    >>> axis_shifts(axis).shifts
-    ((0, 0), (1, 0), (0, 1), (1, 1))
-    """
-    stride = len_of_phases(axis)
-    reads = [divmod(axis.dilation * tap, stride) for tap in range(axis.taps)]
-    residues = tuple(sorted({residue for _, residue in reads}))
-    index = {residue: place for place, residue in enumerate(residues)}
-    shifts = tuple((index[residue], quotient) for quotient, residue in reads)
-    span = 1 + max(quotient for quotient, _ in reads)
-    return AxisShifts(
-        axis.fine_size, axis.coarse_size, stride, -axis.pad_begin, residues, shifts, span
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +171,7 @@ def plan_correlate(problem: Problem, machine: Machine, tile_rows: int) -> Correl
         "columns": wide,
         "panels": panels,
         "wide_panels": panels - (0 < wide % columns <= lanes),
-        "run_points": machine.l1 // 2 // (columns * item),
+        "run_points": max(1, machine.l1 // 2 // (columns * item)),
         "pieces": pieces,
         "piece_blocks": piece_blocks,
         **chunks,
@@ -248,16 +217,14 @@ def plan_correlate(problem: Problem, machine: Machine, tile_rows: int) -> Correl
 def _swaps(problem: Problem, taps: int, lanes: int, tile_rows: int) -> bool:
     """Tell whether rows of taps and fine channels leave clearly less of the tiles empty."""
 
-    def padded(channels: int) -> float:
-        rest = channels % (2 * lanes)
-        # One vector a row is too few sums to hide how long an addition takes.
-        return channels - rest + (0 if rest == 0 else lanes * 4 / 3 if rest <= lanes else 2 * lanes)
-
     def tiles(rows: int) -> int:
         return -(-rows // tile_rows) * tile_rows
 
     coarse, fine = problem.coarse_channels, problem.fine_channels
-    return padded(coarse) * tiles(taps * fine) < 0.9 * padded(fine) * tiles(coarse) * taps
+    return (
+        padded(coarse, lanes) * tiles(taps * fine)
+        < 0.9 * padded(fine, lanes) * tiles(coarse) * taps
+    )
 
 
 def _choose_parts(

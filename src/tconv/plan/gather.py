@@ -20,7 +20,7 @@ SCALARS = (
     "block", "begin", "end", "blocks", "phases", "span",
     "outer_phases", "group_weights", "points", "most_phases",
     "sums_pitch", "sums_point", "sums_panel",  # from line to line, point and panel
-    "spare",
+    "spare", "activate", "slope", "zeros",  # the last three by each runner
     "scratch_sums", "scratch_rows", "scratch_places", "scratch_targets", "scratch_counts",
 )  # fmt: skip
 """The numbers of a gather's record, in order."""
@@ -38,7 +38,7 @@ ARRAYS = (
     "rows_before", "segment_start", "segment_count", "segment_depth",
     "part_segments", "part_depth",  # how much of them is summed at a time
     "segments",
-    "zeros",  # a vector of them, or a table
+    "blank",  # zeros: a vector of them, or a table
 )  # fmt: skip
 """The arrays of a gather's record; a number tells where in the record each begins."""
 
@@ -274,7 +274,7 @@ def part_tables(
     A panel (``row`` bytes for each element of the depth) that stays in the second cache beside
     the data is read for every tile; of a larger one what fits the first cache is read at a time.
     """
-    most = machine.l1 // row
+    most = max(1, machine.l1 // row)
     segments, depths = [], []
     for count, depth in zip(arrays["segment_count"], arrays["segment_depth"], strict=True):
         at_once, length = count, depth
@@ -283,7 +283,7 @@ def part_tables(
             length = -(-depth // (4 * cuts)) * 4
         segments.append(max(1, at_once))
         depths.append(max(1, length))
-    return {"part_segments": segments, "part_depth": depths, "zeros": [0] * ZEROS}
+    return {"part_segments": segments, "part_depth": depths, "blank": [0] * ZEROS}
 
 
 def axis_numbers(axes: list[AxisPhases], block: list[int], blocks: list[int]) -> dict[str, int]:

@@ -68,6 +68,15 @@ class Machine:
         )
 
 
+def padded(channels: int, lanes: int) -> float:
+    """Return how many channels tiles of two vectors take the time of.
+
+    One vector a row is too few sums to hide how long an addition takes.
+    """
+    rest = channels % (2 * lanes)
+    return channels - rest + (0 if rest == 0 else lanes * 4 / 3 if rest <= lanes else 2 * lanes)
+
+
 SSE2 = Machine("x86-64", "+sse2", 16, 16, 32 * KIB, 256 * KIB, 8192 * KIB)
 AVX2 = Machine("znver3", "+avx2,+f16c,+fma", 32, 16, 32 * KIB, 512 * KIB, 32768 * KIB)
 AVX512 = Machine(

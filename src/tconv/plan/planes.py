@@ -27,7 +27,7 @@ SCALARS = (
     "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
     "block", "begin", "end", "blocks", "phases", "span", "residue", "row",
     "outer_phases", "group_weights", "lines", "sums_pitch", "most_phases",
-    "scratch_sums", "scratch_lines",
+    "scratch_sums", "scratch_lines", "activate", "slope", "zeros",  # the last three by each runner
 )  # fmt: skip
 """The numbers of a record of planes, in order."""
 

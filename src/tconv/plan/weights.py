@@ -52,7 +52,9 @@ CELL_SCALARS = (
 """The numbers of the record that packs cells, in order."""
 
 CELL_ARRAYS = ("offsets",)
-"""For each neighbour and column where the first weight of the depth lies, or -1 for zeros."""
+"""For each neighbour and column where the first weight of the depth lies, or NOWHERE."""
+
+NOWHERE = -(1 << 62)  # strides may be negative, but reach less far
 
 CELL_FIELDS = {name: place for place, name in enumerate((*CELL_SCALARS, *CELL_ARRAYS))}
 
@@ -63,7 +65,7 @@ def plan_cell_packing(problem: Problem, recipe: Cells, strides: tuple[int, ...])
     width = recipe.lanes * recipe.vectors
     columns = sum(map(len, recipe.columns))
     padded = recipe.panels * width
-    offsets = [-1] * (recipe.neighbours * padded)
+    offsets = [NOWHERE] * (recipe.neighbours * padded)
     for taps, places in zip(recipe.taps, recipe.columns, strict=True):
         for neighbour, tap in enumerate(taps):
             if not tap:

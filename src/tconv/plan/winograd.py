@@ -46,7 +46,7 @@ SCALARS = (
     "row_pitch", "point_pitch",  # elements of transformed data: of a patch, of a point
     "product_pitch", "panel_pitch",  # elements of products: of a point, of a panel
     "group_weights", "panel_weights", "point_weights", "product_weights",
-    "nowhere", "spare",
+    "nowhere", "spare", "activate", "slope", "zeros",  # the last three by each runner
     "scratch_data", "scratch_products", "scratch_sums",
     "scratch_rows", "scratch_places", "scratch_reads", "scratch_writes", "scratch_images",
     "scratch_zeros",

@@ -1,5 +1,6 @@
 """WHAT is asked: whole numbers and letters only, frozen and hashable."""
 
+from tconv.problem.activation import Activation
 from tconv.problem.axis import Axis, Reach, coarse_points, fine_points, window
 from tconv.problem.dtypes import DTYPES, accumulator, dtype_name, numpy_dtype
 from tconv.problem.layout import Layout
@@ -7,6 +8,7 @@ from tconv.problem.problem import Operand, Problem
 
 __all__ = [
     "DTYPES",
+    "Activation",
     "Axis",
     "Layout",
     "Operand",

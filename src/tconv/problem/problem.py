@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tconv.errors import InternalError
+from tconv.problem.activation import Activation
 from tconv.problem.axis import Axis
 from tconv.problem.dtypes import DTYPES, numpy_dtype
 from tconv.problem.layout import Layout
@@ -48,6 +49,7 @@ class Problem:
     fine_layout: Layout
     weights_layout: Layout
     bias: bool = False
+    activation: Activation | None = None
 
     def __post_init__(self) -> None:
         """Catch a dialect that lets impossible numbers through."""

@@ -13,12 +13,14 @@ from tconv.plan import planes as planes_plan
 from tconv.plan.cells import Cells
 from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
+from tconv.plan.grouped import Grouped
 from tconv.plan.planes import Planes
 from tconv.plan.weights import plan_cell_packing, plan_packing
 from tconv.plan.winograd import Winograd
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 from tconv.runtime.correlate import CorrelateRunner
 from tconv.runtime.kernels import (
+    activation_kernel,
     cells_kernel,
     gather_kernel,
     pack_cells_kernel,
@@ -49,27 +51,34 @@ class Runner:
     """What FINE and COARSE by any compiled algorithm have in common."""
 
     fields: Mapping[str, int]
+    across: bool  # whether a row of sums is one channel's points
 
     def __init__(
-        self, problem: Problem, recipe: Gather | Cells | Planes | Winograd, kernel: int
+        self, problem: Problem, recipe: Gather | Cells | Planes | Grouped | Winograd, kernel: int
     ) -> None:
         self.problem, self.kernel = problem, kernel
         self.dtype, self.sums = numpy_dtype(problem.dtype), accumulator(problem.dtype)
         fine = problem.wanted is Operand.FINE
         self.source = Operand.COARSE if fine else Operand.FINE
         self.letters = ("c", "f") if fine else ("f", "c")
-        self.record, self.items = recipe.record, recipe.items
+        self.record, self.items = list(recipe.record), recipe.items
         self.scratch_bytes = -(-recipe.scratch * self.sums.itemsize // 64) * 64
         self.single = problem.flops() < SMALL
         self.launches: dict[tuple[tuple[int, ...], tuple[int, ...]], Launch] = {}
-        self.no_bias = self._padded(np.zeros(problem.groups * problem.sizes[self.letters[1]]))
+        self.no_bias = self.padded(np.zeros(problem.groups * problem.sizes[self.letters[1]]))
+        if problem.activation is not None:
+            kernel = activation_kernel(self.sums.name, problem.activation.name, across=self.across)
+            self.record[self.fields["activate"]] = kernel
+            bits = array("q", array("d", [problem.activation.slope]).tobytes())
+            self.record[self.fields["slope"]] = bits[0]
+            self.record[self.fields["zeros"]] = address(self.no_bias)
 
     def run(
         self, data: Array, packed: PackedWeights, bias: Array | None, out: Array
     ) -> list[int] | None:
         """Compute into ``out``; return the images that cannot be answered for."""
         data = addressable(data)
-        added = self.no_bias if bias is None else self._padded(bias)
+        added = self.no_bias if bias is None else self.padded(bias)
         launch = self.launch(data.strides, out.strides)
         launch(address(data), address(out), packed.address, address(added))
         return None
@@ -84,7 +93,7 @@ class Runner:
                 self.launches[source, target] = found
         return found
 
-    def _padded(self, bias: Array) -> Array:
+    def padded(self, bias: Array) -> Array:
         """Return the bias as kernels read it, with a vector to spare at the end."""
         padded = np.zeros(bias.size + SPARE, self.sums)
         padded[: bias.size] = bias
@@ -111,7 +120,7 @@ class Runner:
 class PlanesRunner(Runner):
     """FINE or COARSE with few channels a group."""
 
-    fields = planes_plan.FIELDS
+    fields, across = planes_plan.FIELDS, True
 
     def __init__(self, problem: Problem, recipe: Planes) -> None:
         super().__init__(problem, recipe, planes_kernel(problem.dtype, recipe.rows))
@@ -164,7 +173,7 @@ class PanelRunner(Runner):
 class GatherRunner(PanelRunner):
     """FINE or COARSE by a compiled gather."""
 
-    fields = gather_plan.FIELDS
+    fields, across = gather_plan.FIELDS, False
     recipe: Gather
 
     def __init__(self, problem: Problem, recipe: Gather) -> None:
@@ -176,7 +185,7 @@ class GatherRunner(PanelRunner):
         items = problem.groups * len(recipe.runs) * recipe.panels
         return pack_weights_kernel(problem.dtype), plan_packing(problem, recipe, steps), items
 
-    def _padded(self, bias: Array) -> Array:
+    def padded(self, bias: Array) -> Array:
         """Return the bias with zeros where panels have channels and the result has none."""
         groups = self.problem.groups
         padded = np.zeros((groups, self.recipe.panels * self.columns), self.sums)
@@ -187,7 +196,7 @@ class GatherRunner(PanelRunner):
 class CellsRunner(PanelRunner):
     """FINE with phases as columns."""
 
-    fields = cells_plan.FIELDS
+    fields, across = cells_plan.FIELDS, False
     recipe: Cells
 
     def __init__(self, problem: Problem, recipe: Cells) -> None:
@@ -199,7 +208,7 @@ class CellsRunner(PanelRunner):
         items = problem.groups * recipe.neighbours * recipe.panels
         return pack_cells_kernel(problem.dtype), plan_cell_packing(problem, recipe, steps), items
 
-    def _padded(self, bias: Array) -> Array:
+    def padded(self, bias: Array) -> Array:
         """Return the bias of every column."""
         groups = self.problem.groups
         padded = np.zeros((groups, self.recipe.panels * self.columns), self.sums)

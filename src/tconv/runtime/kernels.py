@@ -1,20 +1,23 @@
 """The compiled kernels of this machine, loaded when first needed."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TypeVar
 
 from llvmlite import ir
 
 from tconv import codegen, plan
-from tconv.codegen.block import KernelShape
+from tconv.codegen.activation import emit_activation
+from tconv.codegen.block import KernelShape, TransformShape
 from tconv.codegen.cells import emit_cells
 from tconv.codegen.correlate import emit_correlate
 from tconv.codegen.gather import emit_gather
+from tconv.codegen.grouped import emit_grouped
+from tconv.codegen.grouped_weights import emit_grouped_weights
 from tconv.codegen.planes import emit_planes
 from tconv.codegen.weights import emit_pack_cells, emit_pack_weights
-from tconv.codegen.winograd import TransformShape, emit_winograd
+from tconv.codegen.winograd import emit_winograd
 from tconv.codegen.winograd_weights import emit_transform_weights
 from tconv.jit import KernelSource, Machine, host_machine, load_kernel, source_version
 from tconv.plan.choose import tile_rows
@@ -61,6 +64,18 @@ def add_pieces_kernel(dtype: str) -> int:
 
 
 @cache
+def grouped_kernel(dtype: str) -> int:
+    """Return the address of ``grouped(record, scratch, item)``."""
+    return _address("grouped", dtype, emit_grouped)
+
+
+@cache
+def grouped_weights_kernel(dtype: str) -> int:
+    """Return the address of ``grouped_weights(record, scratch, item)``."""
+    return _address("grouped_weights", dtype, emit_grouped_weights)
+
+
+@cache
 def planes_kernel(dtype: str, rows: int) -> int:
     """Return the address of ``planes(record, scratch, item)`` for so many channels a group."""
     shape = KernelShape(dtype, machine().lanes(dtype), 1, (rows,))
@@ -77,6 +92,14 @@ def pack_weights_kernel(dtype: str) -> int:
 def pack_cells_kernel(dtype: str) -> int:
     """Return the address of ``pack_cells(record, scratch, item)``."""
     return _address("pack_cells", dtype, emit_pack_cells)
+
+
+@cache
+def activation_kernel(dtype: str, name: str, *, across: bool) -> int:
+    """Return the address of ``activate(sums, bias, rows, length, pitch, slope)``."""
+    shape = KernelShape(dtype, machine().lanes(dtype), 1, (1,))
+    title = f"activate_{name}_{'rows' if across else 'points'}"
+    return _compiled(title, shape, partial(emit_activation, name=name, across=across))
 
 
 @cache

@@ -44,6 +44,8 @@ class TapRunner:
             if bias is not None:
                 channels = (problem.groups, *(1,) * len(problem.axes), -1)
                 sums += bias.astype(sums.dtype).reshape(channels)
+            if problem.activation is not None:
+                sums = problem.activation(sums)
             np.copyto(out.reshape(shape).transpose(permutation), sums, casting="unsafe")
 
     def _canonical(self, operand: Operand, array: Array) -> Floats:

@@ -17,7 +17,7 @@ from tconv.runtime.scratch import address
 class WinogradRunner(PanelRunner):
     """FINE or COARSE by a compiled Winograd transform."""
 
-    fields = winograd_plan.FIELDS
+    fields, across = winograd_plan.FIELDS, False
     recipe: Winograd
 
     def __init__(self, problem: Problem, recipe: Winograd) -> None:
@@ -37,7 +37,7 @@ class WinogradRunner(PanelRunner):
         Transforms mix the outputs of a tile, so an infinity may have spread in there.
         """
         data = addressable(data)
-        added = self.no_bias if bias is None else self._padded(bias)
+        added = self.no_bias if bias is None else self.padded(bias)
         watched = self.watch(data.strides, out.strides)
         flags = watched.flags(address(data), address(out), packed.address, address(added))
         return [image for image, flag in enumerate(flags) if flag]
@@ -46,7 +46,7 @@ class WinogradRunner(PanelRunner):
         """Return the kernel made ready for arrays of these strides."""
         return Watched(self.launch(source, target), self.problem.batch)
 
-    def _padded(self, bias: Array) -> Array:
+    def padded(self, bias: Array) -> Array:
         """Return the bias with zeros where panels have channels and the result has none."""
         groups = self.problem.groups
         padded = np.zeros((groups, self.recipe.panels * self.columns), self.sums)

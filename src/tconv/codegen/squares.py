@@ -1,0 +1,142 @@
+"""Rows in memory to vectors across them, and back: squares, transposed in registers.
+
+What is left behind the last whole square is covered by one more that begins earlier, so
+nothing is read or written past the ends, and some elements are moved twice.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+from tconv.codegen.build import (
+    FLOATS,
+    I64,
+    counted,
+    function,
+    load,
+    number,
+    place,
+    shuffle,
+    smaller,
+    store,
+    transpose,
+)
+
+
+def sizes(most: int) -> list[int]:
+    """Return powers of two from the largest down to one.
+
+    >>> sizes(8)
+    [8, 4, 2, 1]
+    """
+    return [1 << power for power in reversed(range(most.bit_length()))]
+
+
+@contextmanager
+def covered(b: ir.IRBuilder, count: ir.Value, size: int, most: int) -> Iterator[ir.Value]:
+    """Emit a loop over the beginnings of pieces of one size, the last one moved to fit.
+
+    It runs where this is the largest of ``sizes(most)`` that fits into ``count``.
+    """
+    fits = b.icmp_signed(">=", count, number(size))
+    if size < most:
+        fits = b.and_(fits, b.icmp_signed("<", count, number(2 * size)))
+    with b.if_then(fits):
+        last = b.sub(count, number(size))
+        with counted(b, count, step=size) as piece:
+            yield smaller(b, piece.index, last)
+
+
+def emit_turn_in(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
+    """Emit ``turn_in(target, source, pitch, row_step, count, times, target_step, source_step)``.
+
+    ``target[j * pitch + lane] = source[lane * row_step + j]`` for every lane and j < count,
+    so many times, each a step further.
+    """
+    scalar = FLOATS[dtype]
+    pointer = scalar.as_pointer()
+    made, b = function(module, f"turn_in_{dtype}", [pointer, pointer, *[I64] * 6])
+    target, source, pitch, row_step, count, *repeated = made.args
+    target.add_attribute("noalias")
+    source.add_attribute("noalias")
+    for size in sizes(lanes):
+        with covered(b, count, size, lanes) as first, _again(b, repeated, target, source) as ends:
+            to, read = ends
+            begin = place(b, read, first)
+            starts = [place(b, begin, b.mul(number(lane), row_step)) for lane in range(lanes)]
+            for j, vector in enumerate(_turned_in(b, starts, size)):
+                store(b, vector, to, b.mul(b.add(first, number(j)), pitch))
+    b.ret_void()
+    return made
+
+
+def emit_turn_out(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
+    """Emit ``turn_out(target, source, row_step, pitch, count, times, target_step, source_step)``.
+
+    ``target[lane * row_step + j] = source[j * pitch + lane]`` for every lane and j < count,
+    so many times, each a step further.
+    """
+    scalar = FLOATS[dtype]
+    pointer = scalar.as_pointer()
+    made, b = function(module, f"turn_out_{dtype}", [pointer, pointer, *[I64] * 6])
+    target, source, row_step, pitch, count, *repeated = made.args
+    target.add_attribute("noalias")
+    source.add_attribute("noalias")
+    vector = ir.VectorType(scalar, lanes)
+    for size in sizes(lanes):
+        with covered(b, count, size, lanes) as first, _again(b, repeated, target, source) as ends:
+            to, read = ends
+            begin = place(b, to, first)
+            vectors = [
+                load(b, read, b.mul(b.add(first, number(j)), pitch), vector) for j in range(size)
+            ]
+            for lane, row in enumerate(_turned_out(b, vectors)):
+                store(b, row, place(b, begin, b.mul(number(lane), row_step)))
+    b.ret_void()
+    return made
+
+
+@contextmanager
+def _again(
+    b: ir.IRBuilder, repeated: Sequence[ir.Value], target: ir.Value, source: ir.Value
+) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """Emit a loop over places in target and source, each a step further than the last."""
+    times, target_step, source_step = repeated
+    with counted(b, times, [target, source]) as turn:
+        to, read = turn.carried
+        yield to, read
+
+        turn.carried = [place(b, to, target_step), place(b, read, source_step)]
+
+
+def _turned_in(b: ir.IRBuilder, starts: list[ir.Value], size: int) -> list[ir.Value]:
+    """Return ``size`` vectors across rows that begin at the given places."""
+    lanes = len(starts)
+    scalar = starts[0].type.pointee
+    kind = ir.VectorType(scalar, size)
+    parts = [load(b, start, 0, kind) for start in starts]
+    # One vector holds rows i, i + size, i + 2 * size and so on, end to end.
+    return transpose(b, [_joined(b, parts[i::size]) for i in range(size)]) if lanes > 1 else parts
+
+
+def _turned_out(b: ir.IRBuilder, vectors: list[ir.Value]) -> list[ir.Value]:
+    """Return a row of ``len(vectors)`` elements for each lane."""
+    size, lanes = len(vectors), vectors[0].type.count
+    turned = transpose(b, vectors)
+    return [
+        shuffle(b, turned[lane % size], turned[lane % size], range(begin, begin + size))
+        for lane in range(lanes)
+        for begin in [lane // size * size]
+    ]
+
+
+def _joined(b: ir.IRBuilder, parts: list[ir.Value]) -> ir.Value:
+    """Return short vectors laid end to end."""
+    while len(parts) > 1:
+        width = parts[0].type.count
+        parts = [
+            shuffle(b, left, right, range(2 * width))
+            for left, right in zip(parts[::2], parts[1::2], strict=True)
+        ]
+    return parts[0]

@@ -1,0 +1,140 @@
+"""A record of planes, run as the kernel runs it and held against the relation.
+
+One channel of one group is followed, point after point; that the others lie beside it is looked
+at by their stretches.
+"""
+
+import math
+from itertools import product
+from operator import add, mul
+
+from tconv.plan import planes
+from tconv.plan.check_record import (
+    Block,
+    Outputs,
+    Point,
+    Reads,
+    Record,
+    Region,
+    Scratch,
+    all_blocks,
+    apart,
+    demand,
+    inside,
+    phase_lines,
+    sum_terms,
+    target_line,
+)
+from tconv.plan.planes import Planes
+from tconv.problem import Operand, Problem
+
+
+class PlanesRun:
+    """One chunk of groups, block after block, as compiled planes do it."""
+
+    def __init__(self, problem: Problem, recipe: Planes) -> None:
+        self.problem, self.recipe = problem, recipe
+        self.r = Record(recipe.record, planes.SCALARS, planes.ARRAYS)
+        self.scratch = Scratch(self.r, recipe.scratch, problem.dtype)
+        source = Operand.COARSE if problem.wanted is Operand.FINE else Operand.FINE
+        self.source: Point = problem.batch, *problem.spatial(source)
+        target = problem.batch, *problem.spatial(problem.wanted)
+        self.outputs = Outputs(target, problem.axes, problem.wanted)
+        self.groups = 0
+
+    def check(self) -> None:
+        """Run every block, then look whether anything was left out."""
+        r, problem, recipe = self.r, self.problem, self.recipe
+        channels = problem.coarse_channels, problem.fine_channels
+        sizes = channels if problem.wanted is Operand.FINE else channels[::-1]
+        found = (r.outer, r.groups, r.depth, r.columns, recipe.rows)
+        due = (len(problem.axes), problem.groups, *sizes, sizes[1])
+        demand(found == due, "sizes are not the problem's", found)
+        r.positive("chunk", "chunks", "step_in", "row", "residue", "phases", "outer_phases")
+        r.room(dict.fromkeys(("source_steps", "target_steps"), r.outer))
+        chunks = [min(r.groups - chunk * r.chunk, r.chunk) for chunk in range(r.chunks)]
+        whole = min(chunks) > 0 and sum(chunks) == r.groups
+        demand(whole, "chunks do not take every group once", chunks)
+        self.groups = max(chunks)
+        items = r.chunks * r.blocks * math.prod(r.outer_of("outer_blocks"))
+        demand(recipe.items == items, "work items are not all blocks", recipe.items)
+        packed = len(recipe.taps) * r.depth * r.columns
+        agreed = recipe.group_weights == r.group_weights == packed
+        demand(agreed, "weights are packed for another record", recipe.group_weights)
+        reads = [self._reads(both) for both in range(r.outer_phases * r.phases)]
+        for block in all_blocks(r, [*r.outer_of("begins"), r.begin]):
+            region = self._pack(block)
+            for phase in range(r.outer_phases):
+                self._run_phase(block, region, phase, reads[phase * r.phases :])
+        self.outputs.check()
+        self.scratch.check()
+
+    def _reads(self, both: int) -> Reads:
+        """Return all that an output of a phase reads."""
+        r, taps = self.r, self.recipe.taps
+        count, start = r.at("segment_count", both), r.at("segment_start", both)
+        first, rest = divmod(r.at("phase_weights", both), r.depth * r.columns)
+        real = rest == 0 and first >= 0 and first + count <= len(taps)
+        demand(real, "a tile reads weights that were not packed", both)
+        return [(taps[first + s], r.at("segments", start + s)) for s in range(count)]
+
+    def _pack(self, block: Block) -> Region:
+        """Return what a block reads of its first channel, each residue of the step apart."""
+        r = self.r
+        steps, lows = r.outer_of("steps_in"), r.outer_of("lows_in")
+        spans, pitches, sizes = (r.outer_of(name) for name in ("spans", "pitches", "sizes_in"))
+        outer = zip(block.counts, steps, spans, strict=False)
+        extents = [(count - 1) * step + span for count, step, span in outer]
+        firsts = [a * step + low for a, step, low in zip(block.starts, steps, lows, strict=False)]
+        first = block.starts[-1] * r.step_in + r.low_in
+        demand(r.step_in * r.residue <= r.row, "residues overlap the next plane", r.row)
+        region: Region = {}
+        stretches = []
+        for here in product(*map(range, extents)):
+            line = tuple(map(add, firsts, here))
+            exists = inside(line, sizes)
+            real = not exists or inside(line, self.source[:-1])
+            demand(real, "packing reads outside the source", line)
+            begin = sum(map(mul, here, pitches))
+            stretches.append((begin, begin + self.groups * r.depth * r.row))
+            for residue in range(r.step_in):
+                origin, up = first + residue, r.step_in - 1
+                before = min(max(up - origin, 0) // r.step_in, r.residue)
+                until = min(max(r.size_in - origin + up, 0) // r.step_in, r.residue)
+                for k in range(r.residue):
+                    x = origin + k * r.step_in
+                    read = exists and before <= k < until
+                    real = not read or 0 <= x < self.source[-1]
+                    demand(real, "packing reads outside the source", (*line, x))
+                    region[begin + residue * r.residue + k] = (*line, x) if read else None
+        demand(stretches, "a block reads nothing", extents)
+        end = max(stop for _, stop in stretches)
+        demand(apart(stretches, end), "packed lines overlap", pitches)
+        self.scratch.touch("region", end)
+        return region
+
+    def _run_phase(self, block: Block, region: Region, phase: int, reads: list[Reads]) -> None:
+        """Sum and store, for one phase of the outer axes, those of the last after each other."""
+        r, lanes = self.r, self.recipe.lanes
+        digits, lines, offsets = phase_lines(r, block, phase)
+        demand(len(lines) <= r.lines, "a phase has more lines than there is room", r.lines)
+        self.scratch.touch_table("lines", len(lines))
+        read_planes, sum_planes = self.groups * r.depth, self.groups * r.columns
+        for x in range(r.phases):
+            low = max(block.starts[-1], r.at("last_low", x))
+            length = max(min(block.stops[-1], r.at("last_high", x)) - low, 0)
+            padded = -(-length // lanes) * lanes
+            demand(padded <= r.sums_pitch, "sums overlap the next line", (padded, r.sums_pitch))
+            for number, (line, offset) in enumerate(zip(lines, offsets, strict=True)):
+                origin = offset + low - block.starts[-1]
+                sums = ((sum_planes - 1) * r.lines + number) * r.sums_pitch
+                self.scratch.touch("sums", sums + padded if length else 0)
+                for _, place in reads[x] if length else ():
+                    # Vectors read past the last point, from whatever lies there.
+                    self.scratch.touch(
+                        "region", origin + place + (read_planes - 1) * r.row + padded
+                    )
+                target = target_line(r, line, digits)
+                for k in range(length):
+                    point = *target, (low + k) * r.step_out + r.shift_out + x
+                    self.outputs.store(point, sum_terms(region, origin + k, reads[x]))

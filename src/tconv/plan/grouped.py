@@ -1,0 +1,298 @@
+"""The algorithm for many small groups, FINE or COARSE: the lanes of a vector are groups.
+
+A depthwise layer multiplies every channel by weights of its own, so neighbouring channels
+fill a vector and no matrix is needed.  A panel is one vector of groups; the last panel ends
+with the last group and may compute some groups of the one before again, to the same bits.
+
+Where groups lie side by side in both arrays, kernels read and write them in place and leave
+out what falls outside.  Otherwise the region that a block reads is packed, zeros around it.
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import product
+
+from tconv.plan.gather import (
+    Scratch,
+    axis_numbers,
+    make_record,
+    outer_tables,
+    shrink,
+)
+from tconv.plan.machine import Machine
+from tconv.plan.phases import AxisPhases, all_phases
+from tconv.problem import Operand, Problem
+
+SCALARS = (
+    "source", "target", "weights", "bias",  # addresses, filled in by each call
+    "source_g", "source_c", "source_x",  # element steps, by each call
+    "target_g", "target_c", "target_x",
+    "outer", "groups", "panels", "panels_a_chunk", "chunks", "depth", "columns",
+    "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
+    "block", "begin", "end", "blocks", "phases", "span",
+    "outer_phases", "panel_weights", "width", "stage", "segments_a_turn",
+    "most_phases",
+    "scratch_sums", "scratch_outer", "scratch_table",
+)  # fmt: skip
+"""The numbers of a record of grouped layers, in order."""
+
+ARRAYS = (
+    "source_steps", "target_steps",  # one for each outer axis, filled in by each call
+    "sizes_in", "steps_in", "steps_out", "lows_in", "shifts_out", "outer_block",
+    "begins", "ends", "outer_blocks", "axis_phases", "spans", "pitches",
+    "phase_low", "phase_high", "last_low", "last_high",
+    # one for each phase of all axes together: its weights, and what it reads if packed
+    "phase_weights", "phase_start", "phase_segments",
+    "table",  # two for each segment: where in the region, and where among the weights
+    # one for each phase of all outer axes together, and its taps' offsets on each axis
+    "outer_start", "outer_count", "outer_offsets",
+    # one for each phase of the last axis: which kernel, how many taps it takes at once
+    "last_kind", "last_piece", "last_start", "last_count", "last_offsets",
+)  # fmt: skip
+"""The arrays of a record of grouped layers; a number tells where each begins."""
+
+FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
+
+ROWS = 4  # neighbouring points that fast kernels sum together
+KINDS = ((1, 0), (2, 1), (3, 1), (4, 1), (5, 1), (7, 1), (3, 2), (4, 2), (5, 2))
+"""Taps of a segment, and how many of them lie between two points; the first takes any."""
+
+MOST_POINT = 128  # bytes of one packed point: whole cache lines, but not many
+FEW_PANELS = 8  # that a work item takes in place: whole cache lines
+LONG_LINES = 16  # a line is kept whole until it is so much longer than the block is high
+
+Tap = tuple[int, ...]
+Run = tuple[tuple[Tap, ...], ...]  # the taps of a phase: of the outer axes, of the last one
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """All that a compiled grouped layer needs to know, but addresses."""
+
+    lanes: int
+    record: tuple[int, ...]
+    runs: tuple[Run, ...]  # one for each phase, in the order that their weights are packed
+    panels: int
+    panel_weights: int  # elements of packed weights of one panel
+    block: tuple[int, ...]
+    items: int
+    scratch: int
+
+
+def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
+    """Lay out blocks, panels of groups and tables for FINE or COARSE."""
+    lanes = machine.lanes(problem.dtype)
+    item = machine.vector_bytes // lanes
+    vector = lanes * item
+    axes = all_phases(problem)
+    depth, wanted = problem.coarse_channels, problem.fine_channels
+    if problem.wanted is Operand.COARSE:
+        depth, wanted = wanted, depth
+    panels = -(-problem.groups // lanes)
+    direct = in_place(problem)
+    taps = math.prod(axis.taps for axis in problem.axes)
+    a_chunk = MOST_POINT // (vector * max(depth, wanted))
+    if direct:
+        a_chunk = max(machine.l1 // 2 // (vector * taps), FEW_PANELS)
+    chunks = -(-panels // max(1, a_chunk))
+    a_chunk = -(-panels // chunks)
+    if direct:
+        block = _choose_lines(axes, a_chunk * vector, machine)
+    else:
+        block = _choose_block(axes, a_chunk * depth * vector, wanted * vector, machine)
+    blocks = [-(-(axis.end - axis.begin) // size) for axis, size in zip(axes, block, strict=True)]
+    extents = [
+        axis.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
+    ]
+    width = spread(a_chunk * lanes, 64 // item)
+    pitches = [depth * width * math.prod(extents[place + 1 :]) for place in range(len(axes))]
+    arrays, runs = _phase_tables(axes, pitches, width, (depth, wanted, lanes))
+    last = axes[-1]
+    line = last.step_out * (block[-1] + ROWS - 1) * wanted
+    stage = min(a_chunk, max(1, machine.l1 // 2 // (line * vector)))
+    scratch = Scratch(item)
+    scratch.take(depth * width * (math.prod(extents) + (ROWS - 1) * last.step_in))
+    met = math.prod(map(most_taps, axes))
+    panel_weights = sum(len(run) * len(run[0]) for run in runs if run) * depth * wanted * lanes
+    numbers = {
+        "groups": problem.groups,
+        "panels": panels,
+        "panels_a_chunk": a_chunk,
+        "chunks": chunks,
+        "depth": depth,
+        "columns": wanted,
+        **axis_numbers(axes, block, blocks),
+        "panel_weights": panel_weights,
+        "width": width,
+        "stage": stage,
+        "segments_a_turn": _segments_a_turn(last, a_chunk * vector, machine),
+        "scratch_sums": scratch.take(line * stage * lanes),
+        "scratch_outer": scratch.take_table(2 * met),
+        "scratch_table": scratch.take_table(2 * met * depth),
+    }  # fmt: skip
+    arrays |= outer_tables(axes, block, blocks, pitches)
+    return Grouped(
+        lanes=lanes,
+        record=make_record(SCALARS, ARRAYS, numbers, arrays),
+        runs=tuple(runs),
+        panels=panels,
+        panel_weights=panel_weights,
+        block=tuple(block),
+        items=chunks * math.prod(blocks),
+        scratch=scratch.size,
+    )
+
+
+def most_taps(axis: AxisPhases) -> int:
+    """Return how many taps of one axis a point meets at most."""
+    return max(map(len, axis.taps))
+
+
+def spread(elements: int, line: int) -> int:
+    """Return how far apart points lie: many cache lines should be an odd number of them.
+
+    Or points far apart would all meet in few sets of the first cache.
+    """
+    lines = -(-elements // line)
+    return (lines | 1) * line if lines >= 4 else elements
+
+
+def choose_kind(axis: AxisPhases, phase: int) -> int:
+    """Return the kernel for a phase of the last axis: one that reads shared points once.
+
+    >>> from tconv.problem import Axis
+    >>> from tconv.plan.phases import axis_phases
+    >>> depthwise = axis_phases(Axis(8, 4, 4, stride=2, dilation=1, pad_begin=1), Operand.FINE)
+    >>> KINDS[choose_kind(depthwise, phase=0)]
+    (2, 1)
+    """
+    offsets = axis.offsets[phase]
+    if len(offsets) < 2:
+        return 0
+    apart = offsets[1] - offsets[0]
+    found = [
+        kind
+        for kind, (piece, ratio) in enumerate(KINDS)
+        if ratio and axis.step_in == ratio * apart and len(offsets) % piece == 0
+    ]
+    return max(found, key=lambda kind: KINDS[kind][0], default=0)
+
+
+def _phase_tables(
+    axes: list[AxisPhases], pitches: list[int], width: int, sizes: tuple[int, int, int]
+) -> tuple[dict[str, list[int]], list[Run]]:
+    """Return where each phase's taps read and where its weights lie."""
+    *outer, last = axes
+    depth, wanted, lanes = sizes
+    arrays: dict[str, list[int]] = {name: [] for name in ARRAYS}
+    for phase, offsets in enumerate(last.offsets):
+        kind = choose_kind(last, phase)
+        arrays["last_kind"].append(kind)
+        arrays["last_piece"].append(KINDS[kind][0])
+        arrays["last_start"].append(len(arrays["last_offsets"]))
+        arrays["last_count"].append(len(offsets))
+        arrays["last_offsets"] += offsets
+    arrays["last_offsets"].append(0)  # kernels look at the first of a phase without taps too
+    runs: list[Run] = []
+    packed = 0
+    for phases in product(*(range(len(axis.ranges)) for axis in outer)):
+        combinations = list(
+            product(
+                *(
+                    zip(axis.taps[p], axis.offsets[p], strict=True)
+                    for axis, p in zip(outer, phases, strict=True)
+                )
+            )
+        )
+        arrays["outer_start"].append(len(arrays["outer_offsets"]))
+        arrays["outer_count"].append(len(combinations))
+        begins = []
+        for combination in combinations:
+            arrays["outer_offsets"] += [offset for _, offset in combination]
+            steps = zip(combination, outer, pitches, strict=False)
+            begins.append(sum((offset - a.low) * pitch for (_, offset), a, pitch in steps))
+        for x, offsets in enumerate(last.offsets):
+            arrays["phase_weights"].append(packed)
+            arrays["phase_start"].append(len(arrays["table"]))
+            pieces = range(0, len(offsets), arrays["last_piece"][x])
+            inner = [(offsets[t] - last.low) * depth * width for t in pieces]
+            weight = 0
+            for begin, c in product(begins, range(depth)):
+                for where, t in zip(inner, pieces, strict=True):
+                    arrays["table"] += [begin + where + c * width, (weight + t) * lanes]
+                weight += len(offsets)
+            arrays["phase_segments"].append(len(begins) * depth * len(inner))
+            packed += weight * wanted * lanes
+            # Of the batch there is nothing to tell.
+            runs.append(
+                tuple(
+                    tuple((*(t for t, _ in combination[1:]), tap) for tap in last.taps[x])
+                    for combination in combinations
+                    if offsets
+                )
+            )
+    return arrays, runs
+
+
+def _segments_a_turn(last: AxisPhases, point: int, machine: Machine) -> int:
+    """Return how many segments are summed before all panels' next ones are.
+
+    What a tile reads of them should stay in the first cache, panels sharing cache lines.
+    """
+    piece, ratio = KINDS[choose_kind(last, 0)]
+    return max(1, machine.l1 * 3 // 4 // (point * (max(1, ratio) * (ROWS - 1) + piece)))
+
+
+def in_place(problem: Problem) -> bool:
+    """Tell whether groups lie side by side in arrays that are laid out as they should be.
+
+    Kernels look at the steps of the very arrays; this only chooses blocks.
+    """
+    layouts = problem.coarse_layout, problem.fine_layout
+    channels = problem.coarse_channels, problem.fine_channels
+    return channels == (1, 1) and all("g" in layout.words[-1] for layout in layouts)
+
+
+def _choose_lines(axes: list[AxisPhases], point: int, machine: Machine) -> list[int]:
+    """Return how many points of each axis one work item takes in place.
+
+    Long lines, in blocks that are both many enough for all workers and worth waking one.
+    """
+    sizes = [axis.end - axis.begin for axis in axes]
+    block = list(sizes)
+
+    def too_large() -> bool:
+        return (
+            point
+            * math.prod(b * max(a.step_in, a.step_out) for a, b in zip(axes, block, strict=True))
+            > machine.l2 // 2
+        )
+
+    while max(block) > 1 and too_large():
+        shrink(block, sizes, next(d for d, size in enumerate(block) if size > 1))
+    return block
+
+
+def _choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine) -> list[int]:
+    """Return how many points of each axis one work item takes: long lines, a third of L2.
+
+    A line of sums of one panel stays in half of the first cache.
+    """
+    sizes = [axis.end - axis.begin for axis in axes]
+    block = list(sizes)
+
+    def too_large() -> bool:
+        extents = [a.step_in * (b - 1) + a.span for a, b in zip(axes, block, strict=True)]
+        return point * math.prod(extents) > machine.l2 // 3
+
+    while block[-1] > 1 and sums * axes[-1].step_out * block[-1] > machine.l1 // 2:
+        shrink(block, sizes, len(block) - 1)
+    while max(block) > 1 and too_large():
+        outer = [d for d in range(1, len(block) - 1) if block[d] > 1]
+        place = 0 if block[0] > 1 else len(block) - 1
+        if block[0] == 1 and outer:
+            place = max(outer, key=lambda d: block[d])
+            if block[-1] > LONG_LINES * block[place]:
+                place = len(block) - 1
+        shrink(block, sizes, place)
+    return block

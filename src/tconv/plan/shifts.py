@@ -1,0 +1,37 @@
+"""Axes as correlations see them: taps by the residue of the stride that they read."""
+
+from dataclasses import dataclass
+
+from tconv.plan.phases import len_of_phases
+from tconv.problem import Axis
+
+
+@dataclass(frozen=True, slots=True)
+class AxisShifts:
+    """One axis as a correlation sees it."""
+
+    fine_size: int
+    coarse_size: int
+    stride: int
+    low: int  # the fine point that the first tap of coarse point 0 reads
+    residues: tuple[int, ...]
+    shifts: tuple[tuple[int, int], ...]  # of each tap: which residue, and how much further
+    span: int  # one more than the largest shift
+
+
+def axis_shifts(axis: Axis) -> AxisShifts:
+    """Split the taps of one axis by residue.
+
+    >>> axis = Axis(fine_size=8, coarse_size=4, taps=4, stride=2, dilation=1, pad_begin=1)
+    >>> axis_shifts(axis).shifts
+    ((0, 0), (1, 0), (0, 1), (1, 1))
+    """
+    stride = len_of_phases(axis)
+    reads = [divmod(axis.dilation * tap, stride) for tap in range(axis.taps)]
+    residues = tuple(sorted({residue for _, residue in reads}))
+    index = {residue: place for place, residue in enumerate(residues)}
+    shifts = tuple((index[residue], quotient) for quotient, residue in reads)
+    span = 1 + max(quotient for quotient, _ in reads)
+    return AxisShifts(
+        axis.fine_size, axis.coarse_size, stride, -axis.pad_begin, residues, shifts, span
+    )

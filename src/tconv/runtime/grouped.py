@@ -1,0 +1,127 @@
+"""Run compiled plans of grouped layers on arrays."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tconv.plan import grouped as grouped_plan
+from tconv.plan import grouped_weights as grouped_weights_plan
+from tconv.plan.cells import Cells
+from tconv.plan.correlate import Correlate
+from tconv.plan.gather import Gather
+from tconv.plan.grouped import Grouped
+from tconv.plan.grouped_weights import GroupedWeights
+from tconv.plan.planes import Planes
+from tconv.problem import Operand, Problem, numpy_dtype
+from tconv.runtime import compiled
+from tconv.runtime.compiled import MOST_LAUNCHES, PackedWeights, Runner
+from tconv.runtime.kernels import grouped_kernel, grouped_weights_kernel
+from tconv.runtime.launch import SMALL, Launch, addressable
+from tconv.runtime.scratch import address
+
+Array = npt.NDArray[Any]
+
+
+class GroupedRunner(Runner):
+    """FINE or COARSE with many small groups."""
+
+    fields, across = grouped_plan.FIELDS, False
+
+    def __init__(self, problem: Problem, recipe: Grouped) -> None:
+        lanes, groups = recipe.lanes, problem.groups
+        firsts = np.minimum(np.arange(recipe.panels) * lanes, groups - lanes)
+        self.groups = firsts[:, None] + np.arange(lanes)  # by panel and lane
+        super().__init__(problem, recipe, grouped_kernel(problem.dtype))
+        # By axis of the weights: which of it, for each tap of the outer axes and of the last.
+        self.runs = [tuple(np.moveaxis(np.array(run), -1, 0)) for run in recipe.runs if run]
+
+    def pack(self, weights: Array) -> PackedWeights:
+        """Return the weights by panel, phase, written channel, tap, read channel and lane.
+
+        The read channel stands between taps of the outer axes and of the last one.
+        """
+        problem = self.problem
+        read, written = self.letters
+        shape, permutation = problem.path(Operand.WEIGHTS, f"x{written}{read}g")
+        view = weights.reshape(shape).transpose(permutation)
+        parts = [
+            view[run][..., self.groups].transpose(4, 2, 0, 3, 1, 5).reshape(len(self.groups), -1)
+            for run in self.runs
+        ]
+        panels = np.ascontiguousarray(
+            np.concatenate(parts, axis=1) if parts else np.zeros((1, 1), self.dtype)
+        )
+        finite = bool(np.isfinite(panels).all())
+        return PackedWeights(panels, address(panels), weights, finite=finite)
+
+    def padded(self, bias: Array) -> Array:
+        """Return the bias by panel, written channel and lane."""
+        matrix = bias.astype(self.dtype).reshape(self.problem.groups, -1).T
+        return np.ascontiguousarray(matrix[:, self.groups].swapaxes(0, 1))
+
+
+class GroupedWeightsRunner:
+    """WEIGHTS with many small groups."""
+
+    def __init__(self, problem: Problem, recipe: GroupedWeights) -> None:
+        self.problem, self.recipe = problem, recipe
+        self.dtype = numpy_dtype(problem.dtype)
+        self.kernel = grouped_weights_kernel(problem.dtype)
+        self.scratch_bytes = -(-recipe.scratch * self.dtype.itemsize // 64) * 64
+        self.single = problem.flops() < SMALL
+        self.launches: dict[tuple[tuple[int, ...], tuple[int, ...]], Launch] = {}
+        lanes, panels = recipe.lanes, recipe.panels
+        channels = problem.coarse_channels, problem.fine_channels
+        self.sums = recipe.parts, panels, *channels, *problem.spatial(Operand.WEIGHTS), lanes
+        # The groups of all panels but the last, and those that only the last one has.
+        self.last = problem.groups - (panels - 1) * lanes
+
+    def run(self, coarse: Array, fine: Array, out: Array) -> bool:
+        """Compute into ``out``; what falls outside was never multiplied."""
+        coarse, fine = addressable(coarse), addressable(fine)
+        sums = np.empty(self.sums, self.dtype)
+        launch = self.launches.get((coarse.strides, fine.strides))
+        if launch is None:
+            record = self._strided(coarse.strides, fine.strides)
+            items, single = self.recipe.items, self.single
+            launch = Launch(self.kernel, record, self.scratch_bytes, items, single=single)
+            if len(self.launches) < MOST_LAUNCHES:
+                self.launches[coarse.strides, fine.strides] = launch
+        launch(address(fine), address(coarse), address(sums))
+        shape, permutation = self.problem.path(Operand.WEIGHTS, "gcfx")
+        weights = out.reshape(shape).transpose(permutation)
+        # Parts are added in order, so that no thread count changes a bit.
+        total = np.moveaxis(sums[0] if len(sums) == 1 else sums.sum(axis=0), -1, 1)
+        whole = len(weights) - self.last
+        weights[:whole] = total[:-1].reshape(whole, *weights.shape[1:])
+        weights[whole:] = total[-1, -self.last :]
+        return True
+
+    def _strided(self, coarse: tuple[int, ...], fine: tuple[int, ...]) -> list[int]:
+        """Return the record for arrays of these strides."""
+        problem, item, fields = self.problem, self.dtype.itemsize, grouped_weights_plan.FIELDS
+        record = list(self.recipe.record)
+        for name, operand, strides, letter in (
+            ("source", Operand.FINE, fine, "f"),
+            ("coarse", Operand.COARSE, coarse, "c"),
+        ):
+            steps = [stride // item for stride in strides]
+            letters, spatial = problem.layout(operand).steps(steps, problem.sizes)
+            record[fields[f"{name}_g"]] = letters["g"]
+            record[fields[f"{name}_c"]] = letters[letter]
+            record[fields[f"{name}_x"]] = spatial[-1]
+            begin = record[fields[f"{name}_steps"]]
+            record[begin : begin + len(spatial)] = (letters["n"], *spatial[:-1])
+        return record
+
+
+def runner(
+    problem: Problem, recipe: Gather | Cells | Planes | Grouped | GroupedWeights | Correlate
+) -> object:
+    """Return what runs a recipe."""
+    if isinstance(recipe, GroupedWeights):
+        return GroupedWeightsRunner(problem, recipe)
+    if isinstance(recipe, Grouped):
+        return GroupedRunner(problem, recipe)
+    return compiled.runner(problem, recipe)

@@ -1,0 +1,87 @@
+"""Correlations in every form that they can take, each with a machine that it is planned for."""
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+from plan.plans import Form, Parts, a_layer, caches
+from tconv.plan import Plan
+from tconv.plan.machine import Machine
+from tconv.problem import Axis, Operand, Problem
+
+NATURAL, SWAPPED = False, True  # sides
+SMALL = caches(4000)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem, planned in a form, and the numbers of the record that make it one."""
+
+    problem: Problem
+    form: Form
+    numbers: dict[str, int]
+    machine: Machine = SMALL
+
+    def plan(self) -> Plan:
+        """Plan in this form."""
+        return self.form.plan(self.problem, self.machine)
+
+
+def layer(coarse: int, fine: int, *axes: Axis) -> Problem:
+    """Return a layer for WEIGHTS: two groups, two images of 5 x 7 points if not said."""
+    problem = a_layer(Operand.WEIGHTS, coarse, fine)
+    return replace(problem, axes=axes or problem.axes)
+
+
+FAR = Axis(9, 3, 3, 1, 3, 1)  # windows as long as the picture
+ONCE = Axis(9, 1, 3, 4, 2, 1)  # a single window
+SPARSE = Axis(40, 4, 3, 10, 2, 2)  # windows apart: most residues are never read
+LINES = (1, 2, 7)  # some lines of an image: the last block has one
+
+CASES = {
+    "natural": Case(layer(18, 18), Form(NATURAL, block=LINES), {"swapped": 0, "all_blocks": 6}),
+    "swapped": Case(layer(18, 2), Form(SWAPPED, block=LINES), {"swapped": 1, "all_blocks": 6}),
+    "lines cut": Case(layer(7, 18), Form(NATURAL, block=(1, 1, 4)), {"all_blocks": 20}),
+    "images and lines are one run": Case(
+        layer(7, 18), Form(NATURAL, block=(2, 5, 7)), {"all_blocks": 1, "split": 1}
+    ),
+    "lines apart": Case(layer(7, 9, FAR, FAR), Form(NATURAL, block=(1, 2, 3)), {"split": 2}),
+    "swapped, lines apart": Case(
+        layer(9, 2, FAR, FAR), Form(SWAPPED, block=(1, 2, 3)), {"split": 2, "swapped": 1}
+    ),
+    "long runs": Case(
+        layer(7, 18), Form(NATURAL, block=(1, 5, 7)), {"run_points": 2}, caches(1500)
+    ),
+    "pieces": Case(layer(7, 18), Form(NATURAL, Parts(4, 12, 12, 2), LINES), {"pieces": 3}),
+    "swapped, pieces": Case(
+        layer(18, 2), Form(SWAPPED, Parts(6, 12, 6, 2), LINES), {"pieces": 6, "swapped": 1}
+    ),
+    "chunks": Case(
+        layer(18, 34),
+        Form(NATURAL, Parts(1, 6, 12, 2), LINES),
+        {"tap_chunks": 2, "row_chunks": 2, "panel_chunks": 2},
+    ),
+    "swapped, chunks": Case(
+        layer(34, 5),
+        Form(SWAPPED, Parts(1, 9, 6, 2), LINES),
+        {"tap_chunks": 2, "row_chunks": 1, "panel_chunks": 2, "swapped": 1},
+    ),
+    "pieces and chunks": Case(
+        layer(8, 20),
+        Form(NATURAL, Parts(2, 3, 6, 1), LINES),
+        {"pieces": 2, "tap_chunks": 4, "row_chunks": 2, "panel_chunks": 2},
+    ),
+    "a single point": Case(layer(7, 9, ONCE, ONCE), Form(NATURAL), {"all_blocks": 1}),
+    "swapped, a single point": Case(layer(9, 2, ONCE, ONCE), Form(SWAPPED), {"swapped": 1}),
+    "windows apart": Case(
+        layer(7, 9, SPARSE, SPARSE), Form(NATURAL), {"b_width": 3, "b_contiguous": 0}
+    ),
+    "swapped, windows apart": Case(
+        layer(9, 2, SPARSE, SPARSE), Form(SWAPPED), {"a_width": 3, "a_contiguous": 0}
+    ),
+}
+
+
+@cache
+def plan_of(case: str) -> Plan:
+    """Plan a case once."""
+    return CASES[case].plan()

@@ -1,0 +1,237 @@
+"""A plan with a wrong number in it is refused: a check that cannot fail is worth nothing."""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from plan.correlations import CASES, plan_of
+from plan.plans import (
+    POINT,
+    Change,
+    Recipe,
+    a_layer,
+    caches,
+    changes,
+    checked,
+    plans,
+    refused,
+)
+from tconv.errors import InternalError
+from tconv.plan import Correlate, Gather, Plan, Planes
+from tconv.plan import correlate as correlate_plan
+from tconv.plan import gather as gather_plan
+from tconv.plan import planes as planes_plan
+from tconv.plan.machine import AVX2
+from tconv.problem import Operand
+
+
+@cache
+def cut(wanted: Operand, algorithm: str) -> Plan:
+    """Plan for caches just small enough for several blocks, of several lines each."""
+    few = algorithm == "planes"
+    problem = a_layer(wanted, 3, 3) if few else a_layer(wanted)
+    problem = replace(problem, groups=7 if few else 2)
+    for size in range(100_000, 1000, -1000):
+        plan = [*plans(problem, caches(size))][few]
+        assert isinstance(plan.recipe, Gather | Planes)
+        block = plan.recipe.block
+        if block[-2] < 5 and math.prod(block[:-1]) > 1:
+            return plan
+    pytest.fail("no cache is small enough, or every small one cuts lines apart")
+
+
+def all_plans(kind: type[Recipe]) -> list[Plan]:
+    """Return the plans of an algorithm that are changed here."""
+    if kind is Correlate:
+        return [plan_of(case) for case in CASES]
+    algorithm = "planes" if kind is Planes else "gather"
+    return [cut(wanted, algorithm) for wanted in (Operand.FINE, Operand.COARSE)]
+
+
+@pytest.mark.parametrize("kind", [Gather, Planes, Correlate])
+def test_the_plans_that_are_changed_below_are_right(kind: type[Recipe]) -> None:
+    """Or refusing their changes would show nothing."""
+    for plan in all_plans(kind):
+        checked(plan, AVX2)
+
+
+# Numbers that are none of a plan's: calls fill them in, or kernels never read them.
+ADDRESSES = ("source", "target", "weights", "bias", "side_a", "side_b", "flag", "partials")
+STEPS = ("source_g", "source_c", "source_x", "target_g", "target_c", "target_x", "target_row",
+         "target_column", "tap_run", "source_steps", "target_steps", "target_taps",
+         "activate", "slope", "zeros")  # fmt: skip
+SIDE_STEPS = tuple(f"{s}_{name}" for s in "ab" for name in ("g", "c", "x", "source_steps"))
+FREE = {*ADDRESSES, *STEPS, *SIDE_STEPS}
+UNREAD = {"size_out", "span"}  # of planes, whose phases say it
+
+FIELDS = [
+    *((Gather, name) for name in gather_plan.FIELDS if name not in FREE),
+    *((Planes, name) for name in planes_plan.FIELDS if name not in FREE | UNREAD),
+    *((Correlate, name) for name in correlate_plan.FIELDS if name not in FREE),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"), FIELDS, ids=[f"{kind.__name__} {name}" for kind, name in FIELDS]
+)
+def test_every_number_of_a_record_counts(kind: type[Recipe], field: str) -> None:
+    """Off by one, zero or far too large: some plan is refused for it."""
+
+    def is_refused(plan: Plan, change: Change) -> bool:
+        try:
+            checked(change.apply(plan), AVX2)
+        except InternalError:
+            return True
+        return False
+
+    assert any(is_refused(plan, c) for plan in all_plans(kind) for c in changes(plan, field))
+
+
+GATHER_CHANGES = [
+    # too few or too many work items, blocks and phases
+    *(Change(name, -1) for name in ("items", "blocks", "block", "end", "phases", "outer_phases")),
+    *(Change(name, -1, i) for name in ("outer_blocks", "outer_block", "ends") for i in (0, 1)),
+    *(Change(name, +1) for name in ("begin", "groups", "chunks", "items")),
+    *(Change("begins", +1, i) for i in (0, 1)),
+    *(Change("phase_low", +1, i) for i in (0, 2, 3)),
+    *(Change("phase_high", -1, i) for i in (0, 2, 3)),
+    *(Change("last_low", +1, i) for i in (0, 1)),
+    *(Change("last_high", -1, i) for i in (0, 1)),
+    Change("axis_phases", -1, 1),
+    # what is read
+    *(Change(name, by) for name in ("size_in", "low_in") for by in (-1, 1)),
+    *(Change(name, by, 1) for name in ("sizes_in", "lows_in") for by in (-1, 1)),
+    *(Change(name, -1) for name in ("span", "depth", "step_in")),
+    *(Change(name, -1, 1) for name in ("spans", "pitches", "steps_in")),
+    *(Change("segments", by, i) for by in (-POINT, -1, 1, POINT) for i in (0, 3, 7)),
+    *(Change(name, -1) for name in ("segment_count", "segment_depth", "segment_start")),
+    Change("segment_depth", -POINT),
+    Change("segment_start", +1, 2),
+    *(Change(name, -1000) for name in ("part_segments", "part_depth", "segment_count")),
+    # weights
+    *(Change(name, +1) for name in ("rows_before", "phase_weights", "panel_weights")),
+    *(Change(name, -1) for name in ("panels", "wide_panels", "columns", "panels_a_chunk")),
+    Change("group_weights", -1),
+    # sums, tables and stores
+    *(Change(name, -1) for name in ("points", "size_out", "step_out")),
+    *(Change(name, -1000) for name in ("points", "sums_pitch")),
+    Change("sums_pitch", -2),
+    Change("spare", -4),
+    Change("spare", +1),
+    Change("blank", +1, 3),
+    *(Change(name, +1) for name in ("sums_point", "sums_panel")),
+    *(Change(name, +1) for name in ("size_out", "shift_out")),
+    *(Change(name, +1, i) for name in ("shifts_out", "steps_out") for i in (0, 1)),
+    # scratch
+    *(Change(f"scratch_{name}", -16) for name in ("sums", "places", "targets", "counts")),
+    Change("scratch_rows", -1000),
+    *(Change(f"scratch_{name}", 10**6) for name in ("sums", "rows", "places", "targets")),
+    Change("scratch_rows", -1),
+    Change("scratch", -16),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", GATHER_CHANGES, ids=str)
+def test_a_gather_with_one_wrong_number_is_refused(change: Change) -> None:
+    """Off by one, by one point or by far: each number of the tables counts."""
+    refused(change.apply(cut(Operand.FINE, "gather")))
+
+
+PLANES_CHANGES = [
+    *(Change(name, -1) for name in ("items", "blocks", "phases", "outer_phases")),
+    *(Change(name, by) for name in ("chunks", "groups", "depth", "columns") for by in (-1, 1)),
+    *(Change(name, by) for name in ("size_in", "low_in", "step_in", "residue") for by in (-1, 1)),
+    *(Change(name, by, 1) for name in ("sizes_in", "lows_in", "pitches") for by in (-1, 1)),
+    *(Change("segments", by, i) for by in (-1, 1) for i in (0, 3, 7)),
+    *(Change(name, by) for name in ("phase_weights", "segment_count") for by in (-1, 1)),
+    *(Change(name, +1, 1) for name in ("phase_weights", "segment_start", "steps_out")),
+    *(Change(name, by) for name in ("step_out", "shift_out", "row") for by in (-1, 1)),
+    *(Change(name, -1) for name in ("group_weights", "lines", "sums_pitch", "rows")),
+    *(Change(f"scratch_{name}", by) for name in ("sums", "lines") for by in (-200, 10**6)),
+    Change("scratch", -16),
+]
+
+
+@pytest.mark.parametrize("change", PLANES_CHANGES, ids=str)
+def test_planes_with_one_wrong_number_are_refused(change: Change) -> None:
+    """The same for vectors along points."""
+    refused(change.apply(cut(Operand.FINE, "planes")))
+
+
+def swap_weights(recipe: Recipe) -> Recipe:
+    """Let two taps of a phase change places in the packed weights."""
+    assert isinstance(recipe, Gather)
+    first, *others = recipe.runs
+    swapped = replace(first, taps=(first.taps[1], first.taps[0], *first.taps[2:]))
+    return replace(recipe, runs=(swapped, *others))
+
+
+def move_run(recipe: Recipe) -> Recipe:
+    """Pack one phase's weights over another's."""
+    assert isinstance(recipe, Gather)
+    first, second, *others = recipe.runs
+    return replace(recipe, runs=(first, replace(second, first_row=first.first_row), *others))
+
+
+def swap_taps(recipe: Recipe) -> Recipe:
+    """Pack two taps in each other's place."""
+    assert isinstance(recipe, Planes)
+    first, second, *others = recipe.taps
+    return replace(recipe, taps=(second, first, *others))
+
+
+WRONG_SUM = "the sum of .* is not the relation's"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "change", "why"),
+    [
+        (Operand.FINE, swap_weights, WRONG_SUM),
+        (Operand.COARSE, swap_weights, WRONG_SUM),
+        (Operand.FINE, move_run, "packed weights overlap"),
+        (Operand.FINE, swap_taps, WRONG_SUM),
+        (Operand.COARSE, swap_taps, WRONG_SUM),
+    ],
+)
+def test_taps_in_the_wrong_place_are_refused(
+    wanted: Operand, change: Callable[[Recipe], Recipe], why: str
+) -> None:
+    """A permutation leaves every address sound, and is still wrong."""
+    plan = cut(wanted, "planes" if change is swap_taps else "gather")
+    assert isinstance(plan.recipe, Gather | Planes)
+
+    assert re.search(why, refused(replace(plan, recipe=change(plan.recipe))))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (Change("ends", -1, 1), "outputs are never written."),
+        (Change("size_out", +1), "an output is stored that was not summed."),
+        (Change("size_in", +1), "packing reads outside the source."),
+        (Change("segments", +POINT), "the sum of (0, 1, 0) is not the relation's."),
+        (Change("segments", +1), "a tile reads what was not packed."),
+        (Change("scratch_sums", -16), "parts of the scratch overlap."),
+        (Change("points", -1), "two phases share an entry of the tables."),
+        (Change("sums_pitch", -2), "two outputs are summed in one place."),
+        (Change("group_weights", -1), "weights are packed for another record."),
+    ],
+    ids=str,
+)
+def test_the_refusal_says_what_is_wrong(change: Change, why: str) -> None:
+    """The first thing found is what the message names."""
+    assert refused(change.apply(cut(Operand.FINE, "gather"))) == why
+
+
+def test_tables_of_another_problem_are_refused() -> None:
+    """The check knows the problem, not only the tables."""
+    for plan in (cut(Operand.FINE, "gather"), cut(Operand.FINE, "planes"), plan_of("natural")):
+        axis = replace(plan.problem.axes[0], dilation=2)
+        other = replace(plan.problem, axes=(axis, *plan.problem.axes[1:]))
+        why = refused(replace(plan, problem=other))
+
+        assert "is not the relation's" in why or "meets another" in why

@@ -1,0 +1,229 @@
+"""Grouped layers on real arrays: any layout, any caches, the same bits for any threads."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tconv
+from strategies import DATA, WEIGHTS, an_axis, as_float64, whole_numbers
+from tconv import engine, reference
+from tconv.plan.grouped import Grouped, plan_grouped
+from tconv.plan.grouped_weights import GroupedWeights, plan_grouped_weights
+from tconv.plan.machine import Machine
+from tconv.problem import Axis, Layout, Operand, Problem
+from tconv.runtime import kernels
+from tconv.runtime.grouped import GroupedRunner, GroupedWeightsRunner
+from tconv.threads import get_num_threads, set_num_threads
+
+Array = npt.NDArray[Any]
+
+TWICE = Axis(26, 13, 4, 2, 1, 1)
+SAME = Axis(11, 11, 3, 1, 1, 1)
+HOLES = Axis(17, 9, 3, 2, 2, 2)
+LONG = Axis(75, 20, 7, 1, 3, 0)
+every_wanted = pytest.mark.parametrize("wanted", list(Operand))
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> Iterator[None]:
+    """Leave the number of threads as it was."""
+    before = get_num_threads()
+    yield
+    set_num_threads(before)
+
+
+def caches(first: int, second: int) -> Machine:
+    """Return this machine with caches of so many bytes: plans are cut, kernels are the same."""
+    return replace(kernels.machine(), l1=first, l2=second, l3=16 * second)
+
+
+def computed(problem: Problem, machine: Machine, arrays: tuple[Array, Array]) -> Array:
+    """Run the algorithm for grouped layers, whatever would be chosen."""
+    first, second = arrays
+    out = np.full(problem.shape(problem.wanted), np.nan, problem.dtype)
+    if problem.wanted is Operand.WEIGHTS:
+        weights = GroupedWeightsRunner(problem, plan_grouped_weights(problem, machine))
+        assert weights.run(first, second, out)
+    else:
+        runner = GroupedRunner(problem, plan_grouped(problem, machine))
+        runner.run(first, runner.pack(second), None, out)
+    return out
+
+
+def given_arrays(problem: Problem, seed: int = 0) -> tuple[Array, Array]:
+    """Return whole numbers for both given operands."""
+    first, second = (
+        whole_numbers(problem.shape(operand), problem.dtype, seed + i)
+        for i, operand in enumerate(problem.given)
+    )
+    return first, second
+
+
+@st.composite
+def a_grouped_problem(draw: st.DrawFn) -> Problem:
+    """Draw a problem with at least as many groups as a vector has lanes."""
+    dtype = draw(st.sampled_from(["float32", "float64"]))
+    lanes = kernels.machine().lanes(dtype)
+    layouts = draw(st.sampled_from(DATA)), draw(st.sampled_from(DATA))
+    if draw(st.booleans()):
+        layouts = "n x gX", "n x gX"  # where groups lie side by side
+    return Problem(
+        wanted=draw(st.sampled_from(list(Operand))),
+        batch=draw(st.integers(1, 3)),
+        groups=lanes + draw(st.integers(0, 2 * lanes + 1)),
+        coarse_channels=draw(st.sampled_from([1, 1, 1, 2, 3, 5])),
+        fine_channels=draw(st.sampled_from([1, 1, 1, 2, 4, 9])),
+        axes=tuple(draw(st.lists(an_axis(most=7), min_size=1, max_size=3))),
+        dtype=dtype,
+        coarse_layout=Layout(layouts[0].replace("X", "c")),
+        fine_layout=Layout(layouts[1].replace("X", "f")),
+        weights_layout=Layout(draw(st.sampled_from(WEIGHTS))),
+    )
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    problem=a_grouped_problem(),
+    size=st.sampled_from([(1, 1), (700, 2_000), (4_000, 20_000), (32_768, 524_288)]),
+    seed=st.integers(0, 2**16),
+)
+def test_any_grouped_layer_is_what_the_definition_says(
+    problem: Problem, size: tuple[int, int], seed: int
+) -> None:
+    """With caches of one byte and more: any blocks, parts, panels, stages and turns."""
+    arrays = given_arrays(problem, seed)
+    result = computed(problem, caches(*size), arrays)
+
+    np.testing.assert_array_equal(as_float64(result), reference.answer(problem, *arrays))
+
+
+@every_wanted
+@pytest.mark.parametrize("layouts", [("n x gc", "n x gf"), ("n gc x", "n gf x")], ids=str)
+@pytest.mark.parametrize("axis", [TWICE, SAME, HOLES, LONG], ids=str)
+@pytest.mark.parametrize("channels", [(1, 1), (1, 3), (2, 2), (7, 8)], ids=str)
+def test_lines_around_the_tile_are_exact(
+    wanted: Operand, layouts: tuple[str, str], axis: Axis, channels: tuple[int, int]
+) -> None:
+    """Lines of one to nine points more than fit, in turns and at once."""
+    for more in (0, 1, 2, 3):
+        longer = replace(axis, coarse_size=axis.coarse_size + more)
+        longer = replace(longer, fine_size=axis.fine_size + more * axis.stride)
+        problem = Problem(
+            wanted, 2, 21, *channels, (SAME, longer), "float32",
+            Layout(layouts[0]), Layout(layouts[1]), Layout("gc f x"),
+        )  # fmt: skip
+        arrays = given_arrays(problem)
+        expected = reference.answer(problem, *arrays)
+        for machine in (kernels.machine(), caches(2_000, 9_000)):
+            result = computed(problem, machine, arrays)
+
+            np.testing.assert_array_equal(as_float64(result), expected)
+
+
+def depthwise(wanted: Operand, batch: int = 4) -> Problem:
+    """Return a depthwise layer that is worth several work items."""
+    axes = (Axis(64, 32, 4, 2, 1, 1), Axis(66, 33, 4, 2, 1, 1))
+    return Problem(
+        wanted, batch, 37, 1, 1, axes, "float32",
+        Layout("n x gc"), Layout("n x gf"), Layout("gc f x"),
+    )  # fmt: skip
+
+
+@every_wanted
+def test_threads_and_batches_do_not_change_a_bit(wanted: Operand) -> None:
+    """Parts depend on the problem alone; an image's bits do not depend on its neighbours."""
+    problem = depthwise(wanted)
+    rng = np.random.default_rng(0)
+    first, second = (
+        rng.standard_normal(problem.shape(o)).astype(np.float32) for o in problem.given
+    )
+    run = engine.executable(problem)
+    packed = second if wanted is Operand.WEIGHTS else run.pack(second)
+    results = []
+    for threads in (1, 2, 3):
+        set_num_threads(threads)
+        results.append(run.run(first, packed, None, None).tobytes())
+
+    assert len(set(results)) == 1
+    if wanted is not Operand.WEIGHTS:
+        whole = run.run(first, packed, None, None)
+        alone = engine.executable(replace(problem, batch=1))
+        for n in range(problem.batch):
+            image = alone.run(first[n : n + 1], alone.pack(second), None, None)
+
+            assert image.tobytes() == whole[n : n + 1].tobytes()
+
+
+@every_wanted
+@pytest.mark.parametrize("step", [(1, 1), (1, -1), (-1, 2)])
+def test_arrays_may_lie_as_they_like(wanted: Operand, step: tuple[int, int]) -> None:
+    """Backwards and with holes, on both sides: groups side by side or not."""
+    problem = replace(depthwise(wanted, batch=2), dtype="float64")
+    arrays = []
+    for i, operand in enumerate(problem.given):
+        shape = problem.shape(operand)
+        wide = (shape[0], shape[1], 2 * shape[2], 2 * shape[3]) if len(shape) == 4 else shape
+        whole = whole_numbers(wide, "float64", i)
+        view = whole[:, :: step[0], ::2, : shape[3]] if i == 0 else whole[..., :: step[1]]
+        arrays.append(np.ascontiguousarray(view[tuple(map(slice, shape))]))
+        if view.shape == shape:
+            arrays[-1] = view
+    run = engine.executable(problem)
+    packed = arrays[1] if wanted is Operand.WEIGHTS else run.pack(arrays[1])
+    shape = problem.shape(wanted)
+    out = np.full((*shape[:-1], 2 * shape[-1]), np.nan)[..., :: 2 * step[0]]
+    result = run.run(arrays[0], packed, None, out)
+
+    assert result is out
+    np.testing.assert_array_equal(out, reference.answer(problem, *arrays))
+
+
+@every_wanted
+@pytest.mark.parametrize("layout", ["n x g", "n g"])
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_infinities_stay_where_the_definition_puts_them(
+    wanted: Operand, layout: str, value: float
+) -> None:
+    """A term that falls outside is left out, and zeros around are never multiplied."""
+    problem = replace(depthwise(wanted, batch=1), axes=(TWICE, SAME))
+    if layout == "n g":
+        layouts = Layout("n gc x"), Layout("n gf x")
+        problem = replace(problem, coarse_layout=layouts[0], fine_layout=layouts[1])
+    for spoilt in (0, 1):
+        first, second = given_arrays(problem)
+        (first, second)[spoilt].flat[[0, 7, -1]] = value
+        run = engine.executable(problem)
+        result = run.run(
+            first, second if wanted is Operand.WEIGHTS else run.pack(second), None, None
+        )
+
+        np.testing.assert_array_equal(as_float64(result), reference.answer(problem, first, second))
+
+
+def test_the_bias_of_every_channel_is_added_once() -> None:
+    """Also where the last panel computes groups again."""
+    data = np.zeros((1, 11, 5), np.float32)
+    weights = np.zeros((11, 3, 2), np.float32)
+    bias = np.arange(33, dtype=np.float32)
+    result = tconv.conv_transpose(data, weights, bias=bias, groups=11)
+
+    np.testing.assert_array_equal(result, np.broadcast_to(bias[:, None], (1, 33, 6)))
+
+
+def test_many_small_groups_are_chosen_and_others_are_not() -> None:
+    """By lanes and by products a group."""
+    chosen = {}
+    for groups, channels in ((1, 1), (64, 1), (64, 16)):
+        layer = replace(depthwise(Operand.FINE), groups=groups)
+        layer = replace(layer, coarse_channels=channels, fine_channels=channels)
+        recipes = [engine.plan(replace(layer, wanted=wanted)).recipe for wanted in Operand]
+        chosen[groups, channels] = [type(recipe) for recipe in recipes]
+
+    assert not {Grouped, GroupedWeights} & {*chosen[1, 1], *chosen[64, 16]}
+    assert chosen[64, 1] == [Grouped, Grouped, GroupedWeights]
