@@ -1,6 +1,8 @@
 """Operators that run on arrays: call, bind and plan."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
@@ -19,7 +21,7 @@ from tconv.arrays import (
 )
 from tconv.dialects.activation import parse_activation
 from tconv.dialects.operator import BIAS, Operator, ShapeLike
-from tconv.errors import ProblemError
+from tconv.errors import ProblemError, UnsupportedError
 from tconv.plan import ALGORITHMS, Plan
 from tconv.problem import Activation, Operand, Problem, numpy_dtype
 from tconv.runtime.scratch import address
@@ -103,7 +105,8 @@ class Runnable(Operator):
         problem = self.problem(first, second, third, dtype=dtype)
         check_window(self.title(), problem.spatial(Operand.WEIGHTS))
         self.warn_if_ambiguous(self.resolve(first, second, third, dtype=dtype))
-        return engine.plan(problem, algorithm, bound=True)
+        with in_words_of(self.title()):
+            return engine.plan(problem, algorithm, bound=True)
 
 
 class Bound:
@@ -192,7 +195,7 @@ class Bound:
 
 def check_algorithm(title: str, algorithm: object) -> None:
     """Refuse an algorithm that is none, or that is not for users to choose."""
-    if algorithm is not None and algorithm not in ALGORITHMS:
+    if algorithm is not None and not (isinstance(algorithm, str) and algorithm in ALGORITHMS):
         raise ProblemError(
             title,
             f"there is no algorithm {algorithm!r:.60}.",
@@ -200,6 +203,16 @@ def check_algorithm(title: str, algorithm: object) -> None:
             rule="algorithm is 'direct', 'winograd' or None, for what is faster",
             fix="leave algorithm out",
         )
+
+
+@contextmanager
+def in_words_of(title: str) -> Iterator[None]:
+    """Let a refused plan name the operator that it is for."""
+    try:
+        yield
+    except UnsupportedError as error:
+        parts = {"got": error.got, "rule": error.rule, "fix": error.fix}
+        raise UnsupportedError(title, error.wrong, **parts) from None  # type: ignore[arg-type]
 
 
 class Quick:
@@ -335,8 +348,11 @@ def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remem
         if op.wanted is Operand.WEIGHTS:
             operands = dict(zip(op.given, (first, second), strict=True))
             left, right = (operands[each] for each in problem.given)
-            return engine.executable(problem, algorithm).run(left, right, None, out)
-        run = engine.executable(problem, algorithm, bound=packed is not None)
+            with in_words_of(title):
+                run = engine.executable(problem, algorithm)
+            return run.run(left, right, None, out)
+        with in_words_of(title):
+            run = engine.executable(problem, algorithm, bound=packed is not None)
         return run.run(first, _pack_once(run, second, packed), bias, out)
 
 

@@ -57,8 +57,19 @@ def test_a_row_has_our_speed_the_best_peer_and_the_ratio() -> None:
     (line,) = row_lines(RESULTS, FASTER)
 
     assert line.split() == [
-        "dcgan_2", "fine", "NXC", "150.0", "75", "%", "75", "%", "b", "75.0", "2.00",
+        "dcgan_2", "fine", "NXC", "150.0", "-", "75", "%", "75", "%", "b", "75.0", "2.00",
     ]  # fmt: skip
+
+
+def test_ours_without_transforms_stands_beside_and_is_no_peer() -> None:
+    """However fast it is, it is not whom we race."""
+    mine = timed("tconv", 150), timed("tconv direct", 100), timed("torch", 50)
+    row = a_row("dcgan_2", "fine", "NXC", *mine)
+    (line,) = row_lines(RESULTS, row)
+
+    assert line.split()[3:5] == ["150.0", "100.0"]
+    assert line.split()[-3:] == ["torch", "50.0", "3.00"]
+    assert row.ratio == pytest.approx(3.0)
 
 
 def test_a_row_without_peers_has_dashes() -> None:

@@ -1,6 +1,7 @@
 """All wrong calls in one table."""
 
 from errors import (
+    algorithm_cases,
     array_cases,
     attribute_cases,
     channel_cases,
@@ -23,5 +24,6 @@ CASES = [
     *out_cases.CASES,
     *limit_cases.CASES,
     *xml_cases.CASES,
+    *algorithm_cases.CASES,
     *epilogue_cases.CASES,
 ]

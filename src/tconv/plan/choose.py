@@ -56,7 +56,7 @@ def choose_plan(
             raise UnsupportedError(
                 "tconv plan",
                 f"algorithm is 'winograd', but {why}.",
-                got={"problem": problem},
+                got={"algorithm": algorithm},
                 rule="an algorithm that is asked for is used or refused, never replaced",
                 fix="leave algorithm out",
             )

@@ -133,12 +133,14 @@ def growth(form: Form) -> float:
     (1.0, 4.0)
     """
     made = transforms(form)
-    sizes = [
-        sum(map(abs, data)) * max(map(abs, weights))
-        for data, weights in zip(made.data, made.weights, strict=True)
-    ]
-    sums = [sum(abs(x) * size for x, size in zip(row, sizes, strict=True)) for row in made.result]
-    return float(max(sums))
+    sizes = [sum(map(abs, row)) for row in made.data]
+    return float(
+        max(
+            sum(abs(x * w) * size for x, w, size in zip(row, column, sizes, strict=True))
+            for row in made.result
+            for column in zip(*made.weights, strict=True)
+        )
+    )
 
 
 def _polynomial(roots: Sequence[Fraction]) -> Row:

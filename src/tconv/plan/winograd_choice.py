@@ -22,7 +22,7 @@ from tconv.problem import Operand, Problem
 # Outputs of patches to try, by taps; with more taps nothing is saved that rounding allows.
 OUTPUTS = {2: (3, 4, 5), 3: (2, 3, 4), 4: (2, 3), 5: (2,)}
 MOST_POINTS = 64  # of a transform, all axes together: its code is unrolled
-MOST_NOISE = 2.5  # times the rounding errors of direct sums; the largest of many stays below 4
+MOST_NOISE = 1.8  # times the rounding errors of direct sums; the largest of many stays below 4
 
 SURE = 0.9  # of the direct cost: models err
 EVEN, MUCH_LESS = 0.98, 0.75  # for one image, if it is for many
