@@ -80,7 +80,7 @@ class _Cut(NamedTuple):
 
 def weigh(problem: Problem, machine: Machine) -> Worth | str:
     """Return the best forms and what they cost, or why there are none."""
-    _, written = _channels(problem)
+    read, written = _channels(problem)
     refusals = {
         "it computes no gradient of weights": problem.wanted is Operand.WEIGHTS,
         "float64 is for exact sums": problem.dtype == "float64",
@@ -89,6 +89,7 @@ def weigh(problem: Problem, machine: Machine) -> Worth | str:
         ),
         "there is nothing to compute": problem.batch == 0,
         f"{written} channels a group would leave vectors half empty": written <= MOST_COLUMNS,
+        f"{read} channels read a group would leave vectors half empty": read <= MOST_COLUMNS,
     }
     for why, holds in refusals.items():
         if holds:
@@ -173,7 +174,8 @@ def _cycles(problem: Problem, machine: Machine, cuts: Sequence[_Cut], images: in
     streams = -(-patches // most_patches(4 * points * parts * read, weights, machine))
     repeated = max(1, min(4, 8 // (streams * problem.groups)))  # by chunks of panels
     each = TRANSFORM if points <= FEW_POINTS else LARGE_TRANSFORM
-    mapped = each * points * patches * (repeated * read * parts + written * phases) / lanes
+    vectors = (repeated * _whole(read, lanes) * parts + written * phases) / lanes
+    mapped = each * points * patches * vectors
     once = terms / (2 * lanes) / EFFICIENCY + mapped
     return (problem.groups * once + weights * streams * _byte(weights, machine)) / images
 
