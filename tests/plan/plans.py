@@ -12,17 +12,19 @@ from hypothesis import strategies as st
 from strategies import a_problem, an_axis
 from tconv.errors import InternalError
 from tconv.plan import Correlate, Gather, Plan, Planes
+from tconv.plan import cells as cells_plan
 from tconv.plan import correlate as correlate_plan
 from tconv.plan import gather as gather_plan
 from tconv.plan import planes as planes_plan
+from tconv.plan.cells import Cells
 from tconv.plan.check import check_plan
 from tconv.plan.choose import tile_rows
 from tconv.plan.machine import AVX2, AVX512, NEON, Machine
 from tconv.problem import Axis, Layout, Operand, Problem
 
-Recipe = Gather | Planes | Correlate
+Recipe = Gather | Planes | Correlate | Cells
 MODULES: dict[type, ModuleType] = {
-    Gather: gather_plan, Planes: planes_plan, Correlate: correlate_plan
+    Gather: gather_plan, Planes: planes_plan, Correlate: correlate_plan, Cells: cells_plan
 }  # fmt: skip
 
 # Caches of some bytes cut even tiny problems into many blocks.
@@ -117,7 +119,7 @@ def refused(plan: Plan, machine: Machine = AVX2) -> str:
 def numbers(plan: Plan) -> dict[str, int]:
     """Return the numbers of a plan's record by name."""
     recipe = plan.recipe
-    assert isinstance(recipe, Gather | Planes | Correlate)
+    assert isinstance(recipe, Gather | Planes | Correlate | Cells)
     return dict(zip(MODULES[type(recipe)].SCALARS, recipe.record, strict=False))
 
 
@@ -165,7 +167,7 @@ class Change:
     def apply(self, plan: Plan) -> Plan:
         """Return the plan with the wrong number in it."""
         recipe = plan.recipe
-        assert isinstance(recipe, Gather | Planes | Correlate)
+        assert isinstance(recipe, Gather | Planes | Correlate | Cells)
         module = MODULES[type(recipe)]
         if self.field not in module.FIELDS:
             wrong = {self.field: getattr(recipe, self.field) + self.by}
@@ -181,7 +183,7 @@ class Change:
 def changes(plan: Plan, field: str) -> Iterator[Change]:
     """Yield ways to get a number of the record wrong, or any entry of an array of it."""
     recipe = plan.recipe
-    assert isinstance(recipe, Gather | Planes | Correlate)
+    assert isinstance(recipe, Gather | Planes | Correlate | Cells)
     module = MODULES[type(recipe)]
     record, place = recipe.record, module.FIELDS[field]
     if field in module.SCALARS:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
+from tconv.bench.cliffs import run_cliffs
 from tconv.bench.measure import answer_of, copy_bandwidth, race
 from tconv.bench.peak import fma_peak
 from tconv.bench.peers import DIRECT, OURS, PEERS, Peer
@@ -18,7 +19,7 @@ from tconv.bench.suite import LAYOUTS, Layer, load_suite
 from tconv.dialects.attributes import nearest
 from tconv.errors import InternalError, ProblemError
 from tconv.problem import DTYPES, Operand
-from tconv.threads import get_num_threads
+from tconv.threads import get_num_threads, set_num_threads
 
 WANTED = {"fine": Operand.FINE, "coarse": Operand.COARSE, "weights": Operand.WEIGHTS}
 TITLE = "tconv bench"
@@ -51,6 +52,19 @@ def add_bench_parser(commands: "argparse._SubParsersAction[argparse.ArgumentPars
     parser.add_argument(
         "--models", action="store_true", help="race whole models, with and without tconv in torch"
     )
+    parser.add_argument(
+        "--cliffs", action="store_true", help="time random layers; print the slow of each family"
+    )
+    parser.add_argument(
+        "--count", type=int, default=360, metavar="N", help="random layers (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="which random layers (default: %(default)s)",
+    )
     parser.add_argument("--peers", action="store_true", help="race every installed peer")
     parser.add_argument(
         "--wanted", default=",".join(WANTED), metavar="W,...", help="default: %(default)s"
@@ -69,9 +83,8 @@ def add_bench_parser(commands: "argparse._SubParsersAction[argparse.ArgumentPars
     parser.add_argument(
         "--seconds",
         type=float,
-        default=1.0,
         metavar="S",
-        help="how long each row is timed at least (default: %(default)s)",
+        help="how long each row is timed at least (default: 1; with --cliffs 0.1)",
     )
     parser.add_argument("--json", type=Path, metavar="F", help="write everything to a file")
     parser.set_defaults(command=run_bench)
@@ -79,6 +92,11 @@ def add_bench_parser(commands: "argparse._SubParsersAction[argparse.ArgumentPars
 
 def run_bench(options: argparse.Namespace) -> None:
     """Measure what the options ask for; raise if a result of ours was wrong."""
+    if options.seconds is None:
+        options.seconds = 0.1 if options.cliffs else 1.0
+    if options.cliffs:
+        _find_cliffs(options)
+        return
     if options.models:
         _race_models(options)
         return
@@ -126,6 +144,16 @@ def _threads(options: argparse.Namespace) -> int:
     if threads < 1 or not options.seconds >= 0:
         raise _refuse(f"--threads is {threads}, --seconds {options.seconds:g}.", "threads >= 1")
     return threads
+
+
+def _find_cliffs(options: argparse.Namespace) -> None:
+    """Hand over to random layers."""
+    if options.names or options.models or options.peers or options.eager or options.dtype:
+        raise _refuse("--cliffs draws its own layers.", "use --count, --seed, --seconds, --json")
+    if options.count < 1:
+        raise _refuse(f"--count is {options.count}.", "--count 1 or more")
+    set_num_threads(_threads(options))
+    run_cliffs(options.count, options.seed, options.seconds, options.json)
 
 
 def _race_models(options: argparse.Namespace) -> None:

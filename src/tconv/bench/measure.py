@@ -112,7 +112,7 @@ def copy_bandwidth(seconds: float = 0.3) -> float:
     """Return the GB/s, read and written together, of a plain copy of 64 MB."""
     source = np.ones(2**24, np.float32)
     target = np.zeros_like(source)
-    best = _fastest(lambda: np.copyto(target, source), seconds)
+    best = fastest_call(lambda: np.copyto(target, source), seconds)
     return 2 * source.nbytes / best / 1e9
 
 
@@ -144,7 +144,7 @@ def _seconds(run: Callable[[], object], calls: int) -> float:
     return (time.perf_counter() - start) / calls
 
 
-def _fastest(run: Callable[[], object], seconds: float) -> float:
+def fastest_call(run: Callable[[], object], seconds: float) -> float:
     """Return the seconds of the fastest call within some time, the first one not counted."""
     run()
     times, start = [_seconds(run, 1)], time.perf_counter()

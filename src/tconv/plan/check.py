@@ -5,6 +5,8 @@ point after the other, and refused if it leaves its array, if an output is writt
 twice or never, or if other points meet than :meth:`Axis.fine` says.  Tests run this.
 """
 
+from tconv.plan.cells import Cells
+from tconv.plan.check_cells import CellsRun
 from tconv.plan.check_correlate import CorrelateRun
 from tconv.plan.check_gather import GatherRun
 from tconv.plan.check_grouped import check_grouped, check_grouped_weights
@@ -22,11 +24,13 @@ from tconv.plan.winograd import Winograd
 def check_plan(plan: Plan, *, tile_rows: int) -> None:
     """Refuse a plan that would make kernels go wrong; their tiles have ``tile_rows`` rows.
 
-    NumPy's tap products have no tables to check; those of cells are not looked at yet.
+    NumPy's tap products have no tables to check.
     """
     problem, recipe = plan.problem, plan.recipe
     if isinstance(recipe, Gather):
         GatherRun(problem, recipe).check(tile_rows)
+    elif isinstance(recipe, Cells):
+        CellsRun(problem, recipe).check(tile_rows)
     elif isinstance(recipe, Planes):
         PlanesRun(problem, recipe).check()
     elif isinstance(recipe, Correlate):

@@ -101,7 +101,7 @@ class GatherRun:
         r = self.r
         depth, phase = r.at("segment_depth", both), both // r.phases
         demand(depth % r.depth == 0, "a segment ends inside a point", depth)
-        self._check_parts(both)
+        check_parts(r, both)
         places = [
             r.at("segments", r.at("segment_start", both) + s) + start
             for s in range(r.at("segment_count", both))
@@ -118,23 +118,6 @@ class GatherRun:
             taps = read
         return list(zip(taps, places, strict=True))
 
-    def _check_parts(self, both: int) -> None:
-        """Look whether parts of the depth are all of it, and meet the weights of the whole."""
-        r = self.r
-        count, depth = r.at("segment_count", both), r.at("segment_depth", both)
-        at_once, length = r.at("part_segments", both), r.at("part_depth", both)
-        sizes = count + 1, depth, at_once, length
-        demand(min(sizes) > 0, "a part of the depth is empty", sizes)
-        read = np.zeros((count, depth), np.int64)
-        for turn, cut in product(range(-(-count // at_once)), range(-(-depth // length))):
-            segment, start = turn * at_once, cut * length
-            here = read[segment : segment + at_once, start : start + length]
-            here += 1
-            # Weights are read without a gap: segments side by side are whole ones.
-            whole = len(here) == 1 or here.shape[1] == depth
-            demand(whole, "a part meets weights of another", (both, at_once, length))
-        demand((read == 1).all(), "parts do not take all of the depth once", (at_once, length))
-
     def _run_phase(self, block: Block, region: Region, phase: int, reads: list[Reads]) -> None:
         """Fill tables, run tiles and store, for one phase of the outer axes."""
         r = self.r
@@ -143,7 +126,7 @@ class GatherRun:
             return
         targets = [target_line(r, line, digits) for line in lines]
         sums: dict[int, Terms] = {}
-        for table, terms in zip(self._tables(block, offsets), reads, strict=False):
+        for table, terms in zip(point_tables(r, self.scratch, block, offsets), reads, strict=False):
             for row, place, (number, x) in table:
                 demand(place >= 0, "a sum lies before all others", place)
                 demand(place not in sums, "two outputs are summed in one place", place)
@@ -151,32 +134,6 @@ class GatherRun:
                 self.scratch.touch("sums", place + self.columns)
                 self.direct.store((*targets[number], x), sums[place])
         self._store(block, targets, sums)
-
-    def _tables(self, block: Block, offsets: list[int]) -> list[list[Row]]:
-        """Return the entries of all tables, by phase of the last axis and point of it."""
-        r = self.r
-        start, stop = block.starts[-1], block.stops[-1]
-        used: set[int] = set()
-        phases = []
-        for x in range(r.phases):
-            low, high = max(start, r.at("last_low", x)), min(stop, r.at("last_high", x))
-            entries: list[Row] = []
-            for number, offset in enumerate(offsets):
-                for here in range(low - start, high - start):
-                    place = number * r.sums_pitch + x + here * r.step_out
-                    written = (start + here) * r.step_out + r.shift_out + x
-                    read = offset + here * r.step_in * r.depth
-                    entries.append((read, place * r.sums_point, (number, written)))
-            phases.append(entries)
-            # The rows of a last tile past the last point do what that one does.
-            filled = {*range(x * r.points, x * r.points + len(entries) + r.spare * (high > low))}
-            demand(not filled & used, "two phases share an entry of the tables", x)
-            demand(min(filled, default=0) >= 0, "entries lie before their table", x)
-            used |= filled
-        for part in ("rows", "places", "targets"):
-            self.scratch.touch_table(part, max(used, default=-1) + 1)
-        self.scratch.touch_table("counts", r.phases)
-        return phases
 
     def _store(self, block: Block, targets: list[Point], sums: dict[int, Terms]) -> None:
         """Write lines out, all phases of the last axis side by side."""
@@ -190,3 +147,46 @@ class GatherRun:
                 place = (number * r.sums_pitch + x) * self.columns
                 demand(place in sums, "an output is stored that was not summed", point)
                 self.stored.store(point, sums[place])
+
+
+def check_parts(r: Record, both: int) -> None:
+    """Look whether parts of the depth are all of it, and meet the weights of the whole."""
+    count, depth = r.at("segment_count", both), r.at("segment_depth", both)
+    at_once, length = r.at("part_segments", both), r.at("part_depth", both)
+    sizes = count + 1, depth, at_once, length
+    demand(min(sizes) > 0, "a part of the depth is empty", sizes)
+    read = np.zeros((count, depth), np.int64)
+    for turn, cut in product(range(-(-count // at_once)), range(-(-depth // length))):
+        segment, start = turn * at_once, cut * length
+        here = read[segment : segment + at_once, start : start + length]
+        here += 1
+        # Weights are read without a gap: segments side by side are whole ones.
+        whole = len(here) == 1 or here.shape[1] == depth
+        demand(whole, "a part meets weights of another", (both, at_once, length))
+    demand((read == 1).all(), "parts do not take all of the depth once", (at_once, length))
+
+
+def point_tables(r: Record, scratch: Scratch, block: Block, offsets: list[int]) -> list[list[Row]]:
+    """Return the entries of all tables, by phase of the last axis and point of it."""
+    start, stop = block.starts[-1], block.stops[-1]
+    used: set[int] = set()
+    phases = []
+    for x in range(r.phases):
+        low, high = max(start, r.at("last_low", x)), min(stop, r.at("last_high", x))
+        entries: list[Row] = []
+        for number, offset in enumerate(offsets):
+            for here in range(low - start, high - start):
+                place = number * r.sums_pitch + x + here * r.step_out
+                written = (start + here) * r.step_out + r.shift_out + x
+                read = offset + here * r.step_in * r.depth
+                entries.append((read, place * r.sums_point, (number, written)))
+        phases.append(entries)
+        # The rows of a last tile past the last point do what that one does.
+        filled = {*range(x * r.points, x * r.points + len(entries) + r.spare * (high > low))}
+        demand(not filled & used, "two phases share an entry of the tables", x)
+        demand(min(filled, default=0) >= 0, "entries lie before their table", x)
+        used |= filled
+    for part in ("rows", "places", "targets"):
+        scratch.touch_table(part, max(used, default=-1) + 1)
+    scratch.touch_table("counts", r.phases)
+    return phases

@@ -144,12 +144,14 @@ def choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine
     """
     sizes = [axis.end - axis.begin for axis in axes]
     block = list(sizes)
+    # A region that one point nearly fills would be packed again for each of them.
+    least = min(4 * point * math.prod(axis.span for axis in axes), machine.l3 // 2)
 
     def too_large() -> bool:
         extents = [a.step_in * (b - 1) + a.span for a, b in zip(axes, block, strict=True)]
         points = math.prod(block)
         read, kept = point * math.prod(extents), sums * axes[-1].step_out * points
-        most = machine.l2 * 9 // 20 if points > FEW_POINTS else machine.l3 // 16
+        most = machine.l2 * 9 // 20 if points > FEW_POINTS else max(machine.l3 // 16, least)
         return read > most or kept > machine.l2 // 4
 
     while max(block) > 1 and too_large():

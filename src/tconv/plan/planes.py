@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from tconv.plan.gather import (
+    FEW_POINTS,
     Scratch,
     axis_numbers,
     make_record,
@@ -149,9 +150,14 @@ def _choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machin
     sizes = [axis.end - axis.begin for axis in axes]
     block = list(sizes)
 
+    # A region that one point nearly fills would be packed again for each of them.
+    least = min(4 * point * math.prod(axis.span for axis in axes), machine.l3 // 2)
+
     def too_large() -> bool:
         extents = [a.step_in * (b - 1) + a.span for a, b in zip(axes, block, strict=True)]
-        return point * math.prod(extents) + sums * math.prod(block) > machine.l2 // 3
+        points = math.prod(block)
+        most = machine.l2 // 3 if points > FEW_POINTS else max(machine.l2 // 3, least)
+        return point * math.prod(extents) + sums * points > most
 
     while max(block) > 1 and too_large():
         outer = [d for d in range(1, len(block) - 1) if block[d] > 1]
