@@ -107,7 +107,8 @@ def emit_pack_planes(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
 def emit_pack_panels(module: ir.Module, dtype: str, lanes: int, columns: int) -> ir.Function:
     """Emit ``pack`` with the same arguments: channels side by side, in panels ``pitch`` apart.
 
-    ``side`` tells that reads run on by one.  Channels past the last are left alone.
+    ``side`` tells that reads run on by one.  Of the last panel's channels that there are none for,
+    only points of zeros are written.
     """
     b, arguments, made = _begin(module, f"pack_side_panels_{dtype}", dtype)
     target, source, reads, places, head, body, tail, channels, pitch, x_step, c_step, _ = arguments
