@@ -49,7 +49,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # What people see.
     "adapters.onnx": ("numpy", "onnx", "tconv"),
     "adapters.torch": ("numpy", "torch", "tconv", "tconv.errors", "tconv.problem",
-                       "tconv.dialects", "tconv.calls", "tconv.adapters.torch"),
+                       "tconv.dialects", "tconv.calls", "tconv.runtime", "tconv.adapters.torch"),
     "explain": ("numpy", "tconv", "tconv.*"),
     "bench": ("numpy", "llvmlite.ir", "tconv", "tconv.*"),
     "bench.models": ("torch", "tconv", "tconv.*"),

@@ -1,14 +1,11 @@
 """The thread pool survives forks, interrupts and the end of the interpreter."""
 
 import os
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 
-SECONDS = 60  # a hang is a failure, not a stuck suite
+from runtime.scripts import run_script
+
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 
 START = """
@@ -34,37 +31,18 @@ def children_are_well(count):
 """
 
 
-def run_script(text: str) -> tuple[str, float]:
-    """Run a script in another interpreter; return what it printed and how long it took."""
-    path = os.pathsep.join(filter(None, sys.path))
-    start = time.monotonic()
-    with subprocess.Popen(  # noqa: S603 - our own text
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", START + text],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path},
-        start_new_session=True,
-    ) as process:
-        try:
-            out, errors = process.communicate(timeout=SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # its children hold the pipes open
-            raise
-
-    assert (process.returncode, errors) == (0, "")
-    return out, time.monotonic() - start
-
-
 def test_importing_starts_no_thread() -> None:
     """Threads are made by the first call that wants more than one."""
-    out, _ = run_script("""
+    out, _ = run_script(
+        START
+        + """
 print(threading.active_count())
 run_and_check(threads=1)
 print(threading.active_count())
 run_and_check(threads=3)
 print(threading.active_count())
-""")
+"""
+    )
 
     assert out.split() == ["1", "1", "3"]
 
@@ -72,7 +50,9 @@ print(threading.active_count())
 @pytest.mark.parametrize("method", [pytest.param("fork", marks=FORKS), "spawn"])
 def test_processes_of_multiprocessing_have_a_pool_of_their_own(method: str) -> None:
     """A child starts without workers, makes its own, and leaves its parent's alone."""
-    out, _ = run_script(f"""
+    out, _ = run_script(
+        START
+        + f"""
 import multiprocessing
 run_and_check(threads=3)
 context = multiprocessing.get_context({method!r})
@@ -83,7 +63,8 @@ run_and_check(threads=3)
 for child in children:
     child.join()
 print(*(child.exitcode for child in children))
-""")
+"""
+    )
 
     assert out.split() == ["0", "0", "0"]
 
@@ -91,18 +72,23 @@ print(*(child.exitcode for child in children))
 @FORKS
 def test_a_child_forked_during_a_call_is_well() -> None:
     """The other thread is inside the pool, which is locked, when the child is made."""
-    run_script("""
+    run_script(
+        START
+        + """
 run_and_check(threads=2)
 threading.Thread(target=call_for_ever, daemon=True).start()
 children_are_well(40)
 run_and_check(threads=2)
-""")
+"""
+    )
 
 
 @FORKS
 def test_a_child_forked_while_workers_come_and_go_is_well() -> None:
     """Starting and stopping workers is never cut in half by a fork."""
-    run_script("""
+    run_script(
+        START
+        + """
 import tconv
 def change_for_ever():
     while True:
@@ -112,13 +98,16 @@ def change_for_ever():
 run_and_check(threads=2)
 threading.Thread(target=change_for_ever, daemon=True).start()
 children_are_well(40)
-""")
+"""
+    )
 
 
 @FORKS
 def test_children_of_children_are_well_and_end_in_order() -> None:
     """Each generation has workers parked when it forks, and ends with atexit handlers."""
-    out, _ = run_script("""
+    out, _ = run_script(
+        START
+        + """
 for generation in range(3):
     meet_and_check(threads=2)
     sys.stdout.flush()
@@ -127,19 +116,23 @@ for generation in range(3):
         assert os.waitpid(child, 0)[1] == 0
         break
 print("end", flush=True)
-""")
+"""
+    )
 
     assert out.split() == ["end"] * 4
 
 
 def test_the_interpreter_ends_at_once_with_parked_workers() -> None:
     """Exit code 0, nothing on standard error, and no waiting."""
-    out, _ = run_script("""
+    out, _ = run_script(
+        START
+        + """
 def late():
     print(time.monotonic() - ended)
 run_and_check(threads=4)
 ended = time.monotonic()
-""")
+"""
+    )
 
     assert float(out) < 1
 
@@ -147,16 +140,21 @@ ended = time.monotonic()
 def test_the_interpreter_ends_while_daemon_threads_call() -> None:
     """Callers and workers may be anywhere inside the compiled code when it ends."""
     for _ in range(4):
-        run_script("""
+        run_script(
+            START
+            + """
 for _ in range(3):
     threading.Thread(target=call_for_ever, daemon=True).start()
 time.sleep(0.05)
-""")
+"""
+        )
 
 
 def test_a_call_during_shutdown_runs_alone() -> None:
     """A handler that runs after the workers have gone still gets its answer."""
-    out, _ = run_script("""
+    out, _ = run_script(
+        START
+        + """
 def late():
     print(threading.active_count())
     run_and_check(threads=6)
@@ -165,7 +163,8 @@ def late():
     print(tally.scratch[0, 0], threading.active_count())
 run_and_check(threads=4)
 print(threading.active_count())
-""")
+"""
+    )
 
     assert out.split() == ["4", "1", "50", "1"]
 
@@ -173,7 +172,9 @@ print(threading.active_count())
 @pytest.mark.skipif(os.name == "nt", reason="signals are sent otherwise there")
 def test_an_interrupt_waits_for_the_call_and_breaks_nothing() -> None:
     """KeyboardInterrupt comes out of a run that is complete, and the next one works."""
-    out, _ = run_script("""
+    out, _ = run_script(
+        START
+        + """
 interrupted = 0
 for delay in range(10):
     tally = Tally(items=6, threads=1 + delay % 4)
@@ -187,7 +188,8 @@ for delay in range(10):
     assert len(set(tally.record[:6].tolist())) == 1, tally.record
     run_and_check(threads=4)
 print(interrupted)
-""")
+"""
+    )
 
     assert out.split() == ["10"]
 
@@ -195,6 +197,6 @@ print(interrupted)
 def test_a_script_that_fails_is_noticed() -> None:
     """The runner of these tests refuses exit codes and anything on standard error."""
     with pytest.raises(AssertionError):
-        run_script("sys.exit(3)")
+        run_script(START + "sys.exit(3)")
     with pytest.raises(AssertionError):
-        run_script("print('x', file=sys.stderr)")
+        run_script(START + "print('x', file=sys.stderr)")

@@ -89,23 +89,26 @@ class _Parts:
     wake: ir.Function
     spin: ir.Function
     take: ir.Function
+    share: ir.Function
 
 
-def emit_pool(module: ir.Module, host: Host | None = None) -> None:
+def emit_pool(module: ir.Module, host: Host | None = None) -> ir.Function:
     """Emit ``pool_run``, ``pool_work`` and ``pool_stop`` over a zeroed, immortal pool.
 
     ``pool_run(pool, kernel, record, scratch, scratch_step, items, workers)`` calls
     ``kernel(record, scratch + worker * scratch_step, item)`` once for every item, the caller
     being worker 0.  ``pool_work(pool, index)`` is the life of worker ``index``;
-    ``pool_stop(pool, index)`` ends it.
+    ``pool_stop(pool, index)`` ends it.  Returns a worker's part in a job.
     """
     host = host or Host()
     sleep, wake = _emit_sleep(module, host), _emit_wake(module, host)
-    parts = _Parts(sleep, wake, _emit_spin(module, host), _emit_take(module))
+    take = _emit_take(module)
+    parts = _Parts(sleep, wake, _emit_spin(module, host), take, _emit_share(module, take))
     offer, close = _emit_offer(module, parts), _emit_close(module, parts)
     _emit_run(module, parts, offer, close)
     _emit_work(module, parts)
     _emit_stop(module, parts)
+    return parts.share
 
 
 def _emit_run(module: ir.Module, parts: _Parts, offer: ir.Function, close: ir.Function) -> None:
@@ -123,11 +126,7 @@ def _emit_run(module: ir.Module, parts: _Parts, offer: ir.Function, close: ir.Fu
     b.cbranch(_swapped(b, lock, number(0), number(1)), shared, alone)
 
     b.position_at_end(shared)
-    for index, value in enumerate((kernel, record, scratch)):
-        store(b, b.ptrtoint(value, I64), pool, JOB + index)
-    store(b, step, pool, JOB + 3)
-    store(b, items, pool, JOB + 4)
-    b.store_atomic(number(0), place(b, pool, NEXT), ORDER, 8)
+    describe(b, pool, (kernel, record, scratch, step, items))
     with counted(b, used, first=number(1)) as worker:
         b.call(offer, [_slot(b, pool, worker.index)])
     b.call(parts.take, [pool, kernel, record, scratch, items])
@@ -137,6 +136,21 @@ def _emit_run(module: ir.Module, parts: _Parts, offer: ir.Function, close: ir.Fu
     b.ret_void()
 
     b.position_at_end(alone)
+    do_alone(b, kernel, record, scratch, items)
+
+
+def describe(b: ir.IRBuilder, pool: ir.Value, job: tuple[ir.Value, ...]) -> None:
+    """Write down what there is to do: kernel, record, scratch, its step and the items."""
+    for index, value in enumerate(job):
+        word = b.ptrtoint(value, I64) if isinstance(value.type, ir.PointerType) else value
+        store(b, word, pool, JOB + index)
+    b.store_atomic(number(0), place(b, pool, NEXT), ORDER, 8)
+
+
+def do_alone(
+    b: ir.IRBuilder, kernel: ir.Value, record: ir.Value, scratch: ir.Value, items: ir.Value
+) -> None:
+    """Run all items, and return."""
     with counted(b, items) as item:
         b.call(kernel, [record, scratch, item.index])
     b.ret_void()
@@ -180,13 +194,7 @@ def _emit_work(module: ir.Module, parts: _Parts) -> None:
     b.cbranch(_swapped(b, state, I32(CALLED), I32(BUSY)), accept, look)
 
     b.position_at_end(accept)
-    kernel, record, scratch, step, items = (load(b, pool, JOB + part) for part in range(5))
-    mine = b.add(scratch, b.mul(index, step))
-    pointers = [
-        b.inttoptr(value, kind)
-        for value, kind in ((kernel, KERNEL), (record, WORDS), (mine, BYTES))
-    ]
-    b.call(parts.take, [pool, *pointers, items])
+    b.call(parts.share, [pool, index])
     before = b.atomic_rmw("xchg", state, I32(IDLE), ORDER)
     with b.if_then(_is(b, before, I32(AWAITED)), likely=False):
         b.call(parts.wake, [state])
@@ -224,6 +232,21 @@ def _emit_take(module: ir.Module) -> ir.Function:
     b.call(kernel, [record, scratch, item])
     b.branch(look)
     b.position_at_end(end)
+    b.ret_void()
+    return made
+
+
+def _emit_share(module: ir.Module, take: ir.Function) -> ir.Function:
+    """Emit a worker's part in the job that a pool or a team describes."""
+    made, b = function(module, "pool_share", [WORDS, I64])
+    pool, index = made.args
+    kernel, record, scratch, step, items = (load(b, pool, JOB + part) for part in range(5))
+    mine = b.add(scratch, b.mul(index, step))
+    pointers = [
+        b.inttoptr(value, kind)
+        for value, kind in ((kernel, KERNEL), (record, WORDS), (mine, BYTES))
+    ]
+    b.call(take, [pool, *pointers, items])
     b.ret_void()
     return made
 

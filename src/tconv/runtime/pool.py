@@ -17,11 +17,13 @@ from llvmlite import ir
 
 from tconv import codegen
 from tconv.codegen.pool import CAPACITY, LINE, PATIENCE, POOL_BYTES, SLOTS, STOP, Host, emit_pool
+from tconv.codegen.team import emit_team
 from tconv.jit import KernelSource, host_machine, load_kernel, source_version
 from tconv.settings import settings
 from tconv.threads import available_cpus, watch
 
 _EXIT_SECONDS = 1.0  # how long the end of the interpreter waits for a worker's last item
+_BORROWED = 1 << 62  # threads that are there when OpenMP gives them
 _WORD = ctypes.c_void_p  # converts whole numbers twice as fast as c_size_t
 
 
@@ -32,6 +34,7 @@ class _Native:
     run: Callable[[int, int, int, int, int, int, int], None]
     work: Callable[[int, int], None]
     stop: Callable[[int, int], None]
+    team: Callable[[int, int, int, int, int, int, int], None]
 
 
 class _Crew:
@@ -49,9 +52,9 @@ class _Crew:
 
 # What run() reads; globals are the cheapest place for it.
 _crew: _Crew
-_pool: int
 _ready: int  # threads that have been arranged for
-_run: Callable[[int, int, int, int, int, int, int], None]
+# How to run and the pool to run on: one thing, as another thread may look while it changes.
+_way: tuple[Callable[[int, int, int, int, int, int, int], None], int]
 
 
 def run(  # noqa: PLR0913 - runs once a step: a record would cost more than the hand-off
@@ -66,18 +69,44 @@ def run(  # noqa: PLR0913 - runs once a step: a record would cost more than the 
     """
     if threads > _ready:
         _grow(threads)
-    _run(_pool, kernel, record, scratch, scratch_step, items, threads)
+    native, pool = _way
+    native(pool, kernel, record, scratch, scratch_step, items, threads)
+
+
+def borrow(team: tuple[int, int] | None) -> None:
+    """Run on the threads of an OpenMP library from now on; None: on our own again.
+
+    Takes the addresses of its ``GOMP_parallel`` and ``omp_get_thread_num``.  Where another
+    library keeps threads busy waiting for work, workers of our own would share processors
+    with them.  A forked child begins with workers of its own: OpenMP's are not there.
+    """
+    global _ready, _way  # noqa: PLW0603 - see there
+    crew = _crew
+    with crew.lock:
+        if team is not None:
+            _dismiss(crew, 0, None)
+            _way = _native().team, _team(*team)
+            _ready = _BORROWED
+        elif _ready == _BORROWED:
+            _ready = 0  # the next call finds its way and hires workers
+
+
+def _team(parallel: int, thread_number: int) -> int:
+    """Return the address of what ``team_run`` takes for a pool."""
+    words = (ctypes.c_size_t * 2)(parallel, thread_number)
+    _keep_for_ever(words)
+    return ctypes.addressof(words)
 
 
 def _grow(threads: int) -> None:
     """Start workers until there are ``threads`` threads, the caller among them."""
-    global _ready, _run  # noqa: PLW0603 - see there
+    global _ready, _way  # noqa: PLW0603 - see there
     crew = _crew
     with crew.lock:
         if threads <= _ready:
             return  # another thread was faster
         native = _native()
-        _run = native.run
+        _way = native.run, crew.pool
         _set_patience(crew, threads)
         wanted = 0 if crew.closed else min(threads, CAPACITY) - 1
         while len(crew.threads) < wanted and _hire(native, crew):
@@ -91,7 +120,7 @@ def _shrink(threads: int) -> None:
     global _ready  # noqa: PLW0603 - see there
     crew = _crew
     with crew.lock:
-        if threads >= _ready:
+        if threads >= _ready or _ready == _BORROWED:
             return
         _ready = threads
         _dismiss(crew, threads - 1, None)
@@ -136,7 +165,7 @@ def _native() -> _Native:
 
     def emit() -> str:
         module = ir.Module("pool")
-        emit_pool(module, host)
+        emit_team(module, emit_pool(module, host))
         return str(module)
 
     version = source_version(Path(codegen.__path__[0]))
@@ -147,7 +176,8 @@ def _native() -> _Native:
     def prototype(name: str, arguments: int) -> Callable[..., None]:
         return ctypes.CFUNCTYPE(None, *[_WORD] * arguments)(code.address(name))
 
-    return _Native(prototype("pool_run", 7), prototype("pool_work", 2), prototype("pool_stop", 2))
+    arguments = {"pool_run": 7, "pool_work": 2, "pool_stop": 2, "team_run": 7}
+    return _Native(*(prototype(name, count) for name, count in arguments.items()))
 
 
 def _keep_for_ever(thing: object) -> None:
@@ -161,9 +191,8 @@ def _number_at(address: int) -> ctypes.c_int64:
 
 def _begin() -> None:
     """Begin without workers: at import, and in a forked child, where all of them are gone."""
-    global _crew, _pool, _ready  # noqa: PLW0603 - see there
-    _crew = _Crew()
-    _pool, _ready = _crew.pool, 0
+    global _crew, _ready
+    _crew, _ready = _Crew(), 0
 
 
 def _close() -> None:

@@ -9,6 +9,7 @@ import torch
 import tconv
 from tconv.adapters.torch.kept import kept_pack
 from tconv.adapters.torch.memory import DTYPES, TITLE, array, data_array, empty, refuse
+from tconv.adapters.torch.team import join
 from tconv.calls import Settled
 from tconv.problem import Axis, Layout, Operand, Problem
 
@@ -199,5 +200,7 @@ def _follow_threads() -> None:
     global _seen_threads  # noqa: PLW0603 - one number for the process
     threads = torch.get_num_threads()
     if threads != _seen_threads:
+        if not _seen_threads:
+            join()
         _seen_threads = threads
         tconv.set_num_threads(threads)
