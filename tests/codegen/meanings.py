@@ -102,22 +102,24 @@ def pack_weights_meaning(
     """
     lanes, columns = shape
     groups = target.size // numbers["group_weights"]
+    unit, entries = numbers["unit"], numbers["entries"]
     finite = True
-    for group, run, panel in np.ndindex(groups, numbers["runs"], numbers["panels"]):
-        channel = panel * columns
+    for group, panel, first in np.ndindex(groups, numbers["panels"], -(-numbers["depth"] // unit)):
+        channel, k = panel * columns, first * unit
         left = numbers["columns"] - channel
         width = lanes if left <= lanes else columns
-        first = arrays["tap_starts"][run]
-        taps = arrays["tap_offsets"][first : first + arrays["tap_counts"][run]]
+        places = arrays["narrow"] if left <= lanes else arrays["wide"]
         origin = group * numbers["group_step"] + channel * numbers["column_step"]
-        depth = np.arange(numbers["depth"])[:, None] * numbers["depth_step"]
+        origin += k * numbers["depth_step"]
         wide = np.arange(min(left, width)) * numbers["column_step"]
-        read = source[origin + taps[:, None, None] + depth + wide]
-        packed = np.zeros((*read.shape[:2], width), target.dtype)
-        packed[..., : read.shape[2]] = read
-        packed = paired(packed, lanes)
-        begin = group * numbers["group_weights"] + arrays["starts"][run]
-        begin += panel * arrays["panel_steps"][run] + arrays["first_rows"][run] * width
-        target[begin : begin + packed.size] = packed.ravel()
-        finite = finite and bool(np.isfinite(read).all())
+        count = min(unit, numbers["depth"] - k) * entries
+        for which, entry in np.ndindex(numbers["sets"], count):
+            line = which * unit * entries + entry
+            read = source[origin + arrays["offsets"][line] + wide]
+            packed = np.zeros((1, width), target.dtype)
+            packed[0, : read.size] = read
+            begin = group * numbers["group_weights"] + places[line]
+            begin += panel * arrays["panel_steps"][line] + k * width
+            target[begin : begin + width] = paired(packed, lanes)[0]
+            finite = finite and bool(np.isfinite(read).all())
     return finite

@@ -16,7 +16,7 @@ from tconv.codegen.block import KernelShape
 from tconv.codegen.weights import emit_pack_weights
 from tconv.jit import host_machine
 from tconv.plan.gather import Gather, plan_gather
-from tconv.plan.weights import ARRAYS, FIELDS, SCALARS, plan_packing
+from tconv.plan.weights import ARRAYS, BLOCK, FIELDS, SCALARS, packing_items, plan_packing
 from tconv.problem import Axis, Layout, Operand, Problem
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
@@ -64,8 +64,7 @@ class Packing:
         for name, array in (("source", self.weights), ("target", target), ("flag", flag)):
             record[FIELDS[name]] = array.ctypes.data
         made, name = code(self.problem.dtype)
-        recipe = self.recipe
-        for item in range(self.problem.groups * len(recipe.runs) * recipe.panels):
+        for item in range(packing_items(tuple(record), self.problem.groups)):
             made.call(name, np.array(record), 0, item)
         return target, not flag[0]
 
@@ -106,6 +105,27 @@ def test_packed_panels_equal_their_meaning(wanted: Operand, dtype: str) -> None:
         np.testing.assert_array_equal(computed[0], expected[0], f"{channels} channels")
         assert computed[1]
         assert expected[1]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("wanted", [Operand.FINE, Operand.COARSE])
+@pytest.mark.parametrize("window", [1, 2, 3, 8, 9, 17])
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (2, 1, 0), (1, 2, 0)])
+def test_depths_around_blocks_and_squares(
+    wanted: Operand, dtype: str, window: int, order: tuple[int, int, int]
+) -> None:
+    """Whatever lies side by side in the source: taps, taps of following channels, or channels."""
+    lanes = host_machine().lanes(dtype)
+    for depth in (lanes - 1, lanes, lanes + 1, BLOCK + lanes + 1):
+        channels = (depth, 3 * lanes + 1) if wanted is Operand.FINE else (3 * lanes + 1, depth)
+        axes = (Axis(window + 4, 3, window, 2, 1, 0),)
+        layouts = Layout("n gc x"), Layout("n gf x"), WHOLE
+        problem = Problem(wanted, 1, 1, *channels, axes, dtype, *layouts)
+        weights = whole_numbers(problem.shape(Operand.WEIGHTS), dtype, 1, most=1000)
+        expected, _ = Packing(problem, weights).meant()
+        placed = np.ascontiguousarray(weights.transpose(order)).transpose(np.argsort(order))
+
+        np.testing.assert_array_equal(Packing(problem, placed).compiled()[0], expected)
 
 
 @settings(deadline=None, max_examples=60)

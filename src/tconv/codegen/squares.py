@@ -65,7 +65,7 @@ def emit_turn_in(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
             to, read = ends
             begin = place(b, read, first)
             starts = [place(b, begin, b.mul(number(lane), row_step)) for lane in range(lanes)]
-            for j, vector in enumerate(_turned_in(b, starts, size)):
+            for j, vector in enumerate(turned_in(b, starts, size)):
                 store(b, vector, to, b.mul(b.add(first, number(j)), pitch))
     b.ret_void()
     return made
@@ -110,7 +110,7 @@ def _again(
         turn.carried = [place(b, to, target_step), place(b, read, source_step)]
 
 
-def _turned_in(b: ir.IRBuilder, starts: list[ir.Value], size: int) -> list[ir.Value]:
+def turned_in(b: ir.IRBuilder, starts: list[ir.Value], size: int) -> list[ir.Value]:
     """Return ``size`` vectors across rows that begin at the given places."""
     lanes = len(starts)
     scalar = starts[0].type.pointee

@@ -17,6 +17,7 @@ from tconv.codegen.build import (
     counted,
     load,
     number,
+    shuffle,
     smaller,
     store,
 )
@@ -69,6 +70,16 @@ def line_place(b: ir.IRBuilder, column: ir.Value, dtype: str, shape: tuple[int, 
         return column
     lane = b.mul(b.urem(column, number(lanes)), number(2))
     return b.add(lane, b.udiv(column, number(lanes)))
+
+
+def line_of(b: ir.IRBuilder, vectors: Sequence[ir.Value], dtype: str) -> ir.Value:
+    """Return the line of a panel that so many vectors of columns make."""
+    if len(vectors) == 1:
+        return vectors[0]
+    lanes = vectors[0].type.count
+    pairs = [each for lane in range(lanes) for each in (lane, lanes + lane)]
+    order = pairs if lies_in_pairs(dtype, len(vectors)) else range(2 * lanes)
+    return shuffle(b, vectors[0], vectors[1], order)
 
 
 def rounded(b: ir.IRBuilder, value: ir.Value, dtype: str) -> ir.Value:

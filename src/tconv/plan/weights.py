@@ -1,47 +1,91 @@
 """Where packed weights come from and go to."""
 
+import math
+from itertools import pairwise
+
 from tconv.plan.cells import Cells
 from tconv.plan.gather import Gather, make_record
 from tconv.problem import Operand, Problem
 
 SCALARS = (
     "source", "target", "flag",  # addresses, filled in by each call
-    "runs", "panels", "depth", "columns", "group_weights",
+    "panels", "blocks", "block", "depth", "columns", "group_weights",
+    "sets", "unit", "entries", "straight",
     "group_step", "depth_step", "column_step",  # of the source, in elements
 )  # fmt: skip
-"""The numbers of a packing's record, in order."""
+"""The numbers of a packing's record, in order.
 
-ARRAYS = ("starts", "panel_steps", "first_rows", "tap_starts", "tap_counts", "tap_offsets")
-"""One number for each run of taps; then where each tap lies in the source."""
+Lines are packed in sets of ``unit`` channels of the depth with ``entries`` taps each.
+``straight``: the elements of a set lie side by side in the source, in the set's order.
+"""
+
+ARRAYS = ("offsets", "wide", "narrow", "panel_steps")
+"""For each line of each set: where it lies in the source, and where it goes, in panels with all
+vectors and with one, before the steps of its panel are added."""
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
+
+BLOCK = 64  # channels of the depth, about, in one work item
 
 
 def plan_packing(problem: Problem, recipe: Gather, strides: tuple[int, ...]) -> tuple[int, ...]:
     """Return the record that packs weights of these element strides for a gather."""
     letters, spatial = problem.weights_layout.steps(strides, problem.sizes)
     depth, columns = ("c", "f") if problem.wanted is Operand.FINE else ("f", "c")
+    # Each tap: where it is read, its run, and its first line there.
+    taps = sorted(
+        (sum(t * step for t, step in zip(tap, spatial, strict=True)), number, index)
+        for number, run in enumerate(recipe.runs)
+        for index, tap in enumerate(run.taps)
+    )
+    step = letters[depth]
+    sets, unit, straight = _sets([offset for offset, _, _ in taps], step, recipe.lanes)
     arrays: dict[str, list[int]] = {name: [] for name in ARRAYS}
-    for run in recipe.runs:
-        arrays["starts"].append(run.start)
-        arrays["panel_steps"].append(run.panel_step)
-        arrays["first_rows"].append(run.first_row)
-        arrays["tap_starts"].append(len(arrays["tap_offsets"]))
-        arrays["tap_counts"].append(len(run.taps))
-        arrays["tap_offsets"] += [
-            sum(t * step for t, step in zip(tap, spatial, strict=True)) for tap in run.taps
-        ]
+    for which in range(sets):
+        for u in range(unit):
+            for offset, number, index in taps if sets == 1 else taps[which : which + 1]:
+                run = recipe.runs[number]
+                row = run.first_row + index * problem.sizes[depth] + u
+                arrays["offsets"].append(offset + u * step)
+                arrays["wide"].append(run.start + row * recipe.lanes * recipe.vectors)
+                arrays["narrow"].append(run.start + row * recipe.lanes)
+                arrays["panel_steps"].append(run.panel_step)
+    block = -(-BLOCK // unit) * unit
     numbers = {
-        "runs": len(recipe.runs),
         "panels": recipe.panels,
+        "blocks": -(-problem.sizes[depth] // block),
+        "block": block,
         "depth": problem.sizes[depth],
         "columns": problem.sizes[columns],
         "group_weights": recipe.group_weights,
+        "sets": sets,
+        "unit": unit,
+        "entries": len(taps) // sets,
+        "straight": int(straight),
         "group_step": letters.get("g", 0),
-        "depth_step": letters[depth],
+        "depth_step": step,
         "column_step": letters[columns],
     }
     return make_record(SCALARS, ARRAYS, numbers, arrays)
+
+
+def packing_items(record: tuple[int, ...], groups: int) -> int:
+    """Return how many work items a packing has."""
+    return groups * record[FIELDS["panels"]] * record[FIELDS["blocks"]]
+
+
+def _sets(offsets: list[int], step: int, lanes: int) -> tuple[int, int, bool]:
+    """Return how many sets of lines there are, how many channels each takes, and if straight.
+
+    Squares of elements are transposed in registers.  Taps that lie side by side fill them,
+    together with those of following channels if these come next.
+    """
+    side_by_side = all(right - left == 1 for left, right in pairwise(offsets))
+    if side_by_side and step == len(offsets):
+        return 1, lanes // math.gcd(lanes, len(offsets)), True
+    if len(offsets) > 1 and step == 1:
+        return len(offsets), lanes, True
+    return 1, 1, side_by_side
 
 
 CELL_SCALARS = (

@@ -15,7 +15,7 @@ from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
 from tconv.plan.grouped import Grouped
 from tconv.plan.planes import Planes
-from tconv.plan.weights import plan_cell_packing, plan_packing
+from tconv.plan.weights import packing_items, plan_cell_packing, plan_packing
 from tconv.plan.winograd import Winograd
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 from tconv.runtime.correlate import CorrelateRunner
@@ -182,8 +182,8 @@ class GatherRunner(PanelRunner):
     def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int]:
         """Return the kernel that packs, its record and how many work items it has."""
         problem, recipe = self.problem, self.recipe
-        items = problem.groups * len(recipe.runs) * recipe.panels
-        return pack_weights_kernel(problem.dtype), plan_packing(problem, recipe, steps), items
+        record = plan_packing(problem, recipe, steps)
+        return pack_weights_kernel(problem.dtype), record, packing_items(record, problem.groups)
 
     def padded(self, bias: Array) -> Array:
         """Return the bias with zeros where panels have channels and the result has none."""
