@@ -72,14 +72,13 @@ def line_place(b: ir.IRBuilder, column: ir.Value, dtype: str, shape: tuple[int, 
     return b.add(lane, b.udiv(column, number(lanes)))
 
 
-def line_of(b: ir.IRBuilder, vectors: Sequence[ir.Value], dtype: str) -> ir.Value:
-    """Return the line of a panel that so many vectors of columns make."""
+def line_of(b: ir.IRBuilder, vectors: Sequence[ir.Value], *, pairs: bool) -> ir.Value:
+    """Return the line of a panel that one or two vectors of columns make."""
     if len(vectors) == 1:
         return vectors[0]
     lanes = vectors[0].type.count
-    pairs = [each for lane in range(lanes) for each in (lane, lanes + lane)]
-    order = pairs if lies_in_pairs(dtype, len(vectors)) else range(2 * lanes)
-    return shuffle(b, vectors[0], vectors[1], order)
+    paired = [each for lane in range(lanes) for each in (lane, lanes + lane)]
+    return shuffle(b, vectors[0], vectors[1], paired if pairs else range(2 * lanes))
 
 
 def rounded(b: ir.IRBuilder, value: ir.Value, dtype: str) -> ir.Value:

@@ -1,7 +1,6 @@
 """Weights transformed for Winograd's algorithm, in the order that tiles read them."""
 
 import math
-from collections.abc import Sequence
 from itertools import product
 
 from llvmlite import ir
@@ -10,6 +9,7 @@ from tconv.codegen.block import KernelShape, Record, TransformShape
 from tconv.codegen.build import (
     F64,
     FLOATS,
+    I1,
     I64,
     STORED,
     counted,
@@ -21,112 +21,129 @@ from tconv.codegen.build import (
     store,
 )
 from tconv.codegen.linear import emit_map_axes
+from tconv.codegen.lines import Found, Lines, pack_lines
 from tconv.codegen.stored import widened
-from tconv.plan.transforms import Form, transforms
-from tconv.plan.winograd_weights import ARRAYS, FIELDS, MISSING
+from tconv.plan.transforms import transforms
+from tconv.plan.winograd_weights import ARRAYS, BLOCK, FIELDS
 
 
 def emit_transform_weights(module: ir.Module, baked: TransformShape) -> ir.Function:
     """Emit ``transform_weights(record, scratch, item)``, public.
 
-    An item is one panel of one phase of one group: for each part and channel of the depth, the
-    panel's channels side by side at every point, zeros past the last channel.  Sums are made
-    in float64 and rounded once.  The flag is raised if any weight is not finite.
+    An item is a block of the depth of one panel of one group: for each phase, part and channel
+    of the depth, the panel's channels side by side at every point, zeros past the last channel.
+    Sums are made in float64 and rounded once.  The flag is raised if any weight is not finite.
     """
     shape, forms = baked.shape, baked.forms
-    pointer = FLOATS[shape.dtype].as_pointer()
+    pointer, stored = FLOATS[shape.dtype].as_pointer(), STORED[shape.dtype].as_pointer()
     made, b = function(
-        module, f"transform_weights_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
+        module, f"transform_weights_{shape.dtype}", [I64.as_pointer(), stored, I64], public=True
     )
     r = Record(b, made.args[0], FIELDS, ARRAYS)
-    panel, rest = b.srem(made.args[2], r.panels), b.sdiv(made.args[2], r.panels)
-    phase, group = b.srem(rest, r.phases), b.sdiv(rest, r.phases)
-    taps = math.prod(form.taps for form in forms)
+    block, rest = b.srem(made.args[2], r.blocks), b.sdiv(made.args[2], r.blocks)
+    panel, group = b.srem(rest, r.panels), b.sdiv(rest, r.panels)
+    first = b.mul(block, number(BLOCK))
+    count = smaller(b, b.sub(r.depth, first), number(BLOCK))
+    _fetch(b, r, shape, made.args[1], (group, panel, first, count))
+    spots = math.prod(form.taps for form in forms)
     points = math.prod(form.points for form in forms)
-    buffer = b.alloca(F64, number(taps * shape.columns))
-    channel = b.mul(panel, number(shape.columns))
-    filled = smaller(b, b.sub(r.columns, channel), number(shape.columns))
-    origin = b.add(b.mul(group, r.group_step), b.mul(channel, r.column_step))
-    source = place(b, r.pointer_to("source", STORED[shape.dtype].as_pointer()), origin)
-    outer, x = b.sdiv(phase, r.last_phases), b.srem(phase, r.last_phases)
-    begin = b.mul(b.add(b.mul(outer, r.panels), panel), r.panel_weights)
-    begin = b.add(begin, b.add(b.mul(group, r.group_weights), b.mul(x, r.product_weights)))
-    target = place(b, r.pointer_to("target", pointer), begin)
-    zero = ir.Constant(F64, 0.0)
-    with counted(b, number(taps * shape.columns)) as spot:
-        store(b, zero, buffer, spot.index)
-    with counted(b, r.parts, [zero]) as part:
-        entry = b.add(b.mul(phase, r.parts), part.index)
-        offsets = place(b, r.taps, b.mul(entry, number(taps)))
-        rows = place(b, r.rows, b.mul(entry, number(points)))
-        with counted(b, r.depth, part.carried) as k:
-            line = place(b, source, b.mul(k.index, r.depth_step))
-            k.carried = [_fetch(b, r, buffer, line, offsets, filled, shape, taps, k.carried[0])]
-            _transform(b, r, shape, forms, buffer, target, rows, k.index)
-        part.carried = k.carried
-    total = part.carried[0]
-    with b.if_then(b.fcmp_unordered("uno", total, total), likely=False):
-        store(b, number(1), r.pointer_to("flag", I64.as_pointer()))
+    matrices = b.alloca(I64, points)
+    begin = b.add(b.mul(group, r.group_weights), b.mul(panel, r.panel_weights))
+    with counted(b, r.phases) as phase:
+        outer, x = b.sdiv(phase.index, r.last_phases), b.srem(phase.index, r.last_phases)
+        place_of = b.mul(b.mul(outer, r.panels), r.panel_weights)
+        place_of = b.add(begin, b.add(place_of, b.mul(x, r.product_weights)))
+        target = place(b, r.pointer_to("target", pointer), place_of)
+        with counted(b, r.parts) as part:
+            entry = b.add(b.mul(phase.index, r.parts), part.index)
+            taps = place(b, r.taps, b.mul(entry, number(spots)))
+            rows = place(b, r.rows, b.mul(entry, number(points)))
+            for index in range(points):
+                store(b, _matrix(b, r, shape, target, (rows, index)), matrices, index)
+            with counted(b, count) as k:
+                lines = place(b, made.args[1], b.mul(k.index, _pitch(b, r, shape)))
+                line = b.mul(b.add(first, k.index), number(shape.columns))
+                _transform(b, baked, (lines, taps), (matrices, line))
     b.ret_void()
     return made
 
 
-def _fetch(  # noqa: PLR0913 - from where to where
+def _pitch(b: ir.IRBuilder, r: Record, shape: KernelShape) -> ir.Value:
+    """Return the elements of one channel in the working memory: its taps, and a line of zeros."""
+    return b.mul(b.add(r.entries, number(1)), number(shape.columns))
+
+
+def _fetch(
     b: ir.IRBuilder,
     r: Record,
-    buffer: ir.Value,
-    line: ir.Value,
-    offsets: ir.Value,
-    filled: ir.Value,
     shape: KernelShape,
-    taps: int,
-    doubt: ir.Value,
+    working: ir.Value,
+    item: tuple[ir.Value, ir.Value, ir.Value, ir.Value],
+) -> None:
+    """Pack all taps of the item's channels into lines, each channel's followed by zeros."""
+    group, panel, first, count = item
+    channel = b.mul(panel, number(shape.columns))
+    origin = b.add(b.mul(group, r.group_step), b.mul(channel, r.column_step))
+    origin = b.add(origin, b.mul(first, r.depth_step))
+    source = place(b, r.pointer_to("source", STORED[shape.dtype].as_pointer()), origin)
+    vector = ir.VectorType(STORED[shape.dtype], shape.columns)
+    found = Found(b, shape)
+    with counted(b, count) as k:
+        target = place(b, working, b.mul(k.index, _pitch(b, r, shape)))
+        lines = Lines(
+            source=place(b, source, b.mul(k.index, r.depth_step)),
+            offsets=r.offsets,
+            target=target,
+            places=r.places,
+            steps=r.steps,
+            panel=panel,
+            column_step=r.column_step,
+            filled=smaller(b, b.sub(r.columns, channel), number(shape.columns)),
+            narrow=ir.Constant(I1, 0),
+            pairs=False,
+        )
+        pack_lines(b, shape, lines, (r.entries, r.straight), found)
+        nothing = ir.Constant(vector, [0] * shape.columns)
+        store(b, nothing, target, b.mul(r.entries, number(shape.columns)))
+    found.raise_flag(b, r.pointer_to("flag", I64.as_pointer()))
+
+
+def _matrix(
+    b: ir.IRBuilder, r: Record, shape: KernelShape, target: ir.Value, point: tuple[ir.Value, int]
 ) -> ir.Value:
-    """Copy one channel's taps, zeros for missing ones; return doubt, NaN if any is not finite."""
-    zero = ir.Constant(F64, 0.0)
-    with counted(b, number(taps), [doubt]) as tap:
-        offset = load(b, offsets, tap.index)
-        row = place(b, buffer, b.mul(tap.index, number(shape.columns)))
-        missing = b.icmp_signed("==", offset, number(MISSING))
-        start = b.select(missing, number(0), offset)
-        with counted(b, filled, tap.carried) as column:
-            where = b.add(start, b.mul(column.index, r.column_step))
-            read = widened(b, line, where, shape.dtype)
-            wide = read if read.type == F64 else b.fpext(read, F64)
-            value = b.select(missing, zero, wide)
-            store(b, value, row, column.index)
-            column.carried = [b.fadd(column.carried[0], b.fmul(value, zero))]
-        tap.carried = column.carried
-    return tap.carried[0]
+    """Return where the rows of a point's matrix begin, 0 if it vanishes."""
+    rows, index = point
+    row = load(b, rows, index)
+    begin = b.mul(b.mul(row, r.depth), number(shape.columns))
+    begin = b.add(begin, b.mul(number(index), r.point_weights))
+    there = b.icmp_signed(">=", row, number(0))
+    return b.select(there, b.ptrtoint(place(b, target, begin), I64), number(0))
 
 
-def _transform(  # noqa: PLR0913 - from where to where
+def _transform(
     b: ir.IRBuilder,
-    r: Record,
-    shape: KernelShape,
-    forms: Sequence[Form],
-    buffer: ir.Value,
-    target: ir.Value,
-    rows: ir.Value,
-    k: ir.Value,
+    baked: TransformShape,
+    given: tuple[ir.Value, ir.Value],
+    wanted: tuple[ir.Value, ir.Value],
 ) -> None:
     """Transform one channel's taps and store the points that do not vanish."""
+    shape, forms = baked.shape, baked.forms
+    (lines, taps), (matrices, line) = given, wanted
     scalar = FLOATS[shape.dtype]
-    wide = ir.VectorType(F64, shape.lanes // 2)
-    narrow = ir.VectorType(scalar, shape.lanes // 2)
+    wide, narrow = ir.VectorType(F64, shape.lanes), ir.VectorType(scalar, shape.lanes)
     spots = list(product(*(range(form.taps) for form in forms)))
     box = list(product(*(range(form.points) for form in forms)))
     with counted(b, number(shape.columns), step=wide.count) as column:
-        values = {
-            spot: load(b, buffer, b.add(number(index * shape.columns), column.index), wide)
-            for index, spot in enumerate(spots)
-        }
+        values = {}
+        for index, spot in enumerate(spots):
+            tap = b.mul(load(b, taps, index), number(shape.columns))
+            read = widened(b, lines, b.add(tap, column.index), shape.dtype, wide.count)
+            values[spot] = read if read.type == wide else b.fpext(read, wide)
         mapped = emit_map_axes(b, [transforms(form).weights for form in forms], values)
         for index, spot in enumerate(box):
-            row = load(b, rows, index)
-            with b.if_then(b.icmp_signed(">=", row, number(0)), likely=True):
-                where = b.add(b.mul(row, r.depth), k)
-                begin = b.add(b.mul(where, number(shape.columns)), column.index)
-                begin = b.add(begin, b.mul(number(index), r.point_weights))
+            matrix = load(b, matrices, index)
+            with b.if_then(b.icmp_signed("!=", matrix, number(0)), likely=True):
                 value = mapped[spot]
-                store(b, value if scalar == F64 else b.fptrunc(value, narrow), target, begin)
+                rounded = value if scalar == F64 else b.fptrunc(value, narrow)
+                target = b.inttoptr(matrix, scalar.as_pointer())
+                store(b, rounded, target, b.add(line, column.index))

@@ -155,9 +155,9 @@ class PanelRunner(Runner):
         launch = self.packings.get(weights.strides)
         if launch is None:
             steps = tuple(stride // self.dtype.itemsize for stride in weights.strides)
-            kernel, record, items = self.packing(steps)
+            kernel, record, items, scratch = self.packing(steps)
             single = weights.size < SMALL_PACKING
-            launch = Launch(kernel, list(record), 0, items, single=single)
+            launch = Launch(kernel, list(record), scratch, items, single=single)
             if len(self.packings) < MOST_LAUNCHES:
                 self.packings[weights.strides] = launch
         flag = array("q", [0])
@@ -165,8 +165,8 @@ class PanelRunner(Runner):
         launch(address(weights), target, flag.buffer_info()[0])
         return PackedWeights(panels, target, weights, finite=not flag[0])
 
-    def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int]:
-        """Return the kernel that packs, its record and how many work items it has."""
+    def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int, int]:
+        """Return the kernel that packs, its record, work items and bytes of scratch."""
         raise NotImplementedError
 
 
@@ -179,11 +179,11 @@ class GatherRunner(PanelRunner):
     def __init__(self, problem: Problem, recipe: Gather) -> None:
         super().__init__(problem, recipe, gather_kernel(problem.dtype))
 
-    def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int]:
-        """Return the kernel that packs, its record and how many work items it has."""
+    def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int, int]:
+        """Return the kernel that packs, its record, work items and bytes of scratch."""
         problem, recipe = self.problem, self.recipe
         record = plan_packing(problem, recipe, steps)
-        return pack_weights_kernel(problem.dtype), record, packing_items(record, problem.groups)
+        return pack_weights_kernel(problem.dtype), record, packing_items(record, problem.groups), 0
 
     def padded(self, bias: Array) -> Array:
         """Return the bias with zeros where panels have channels and the result has none."""
@@ -202,11 +202,11 @@ class CellsRunner(PanelRunner):
     def __init__(self, problem: Problem, recipe: Cells) -> None:
         super().__init__(problem, recipe, cells_kernel(problem.dtype))
 
-    def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int]:
-        """Return the kernel that packs, its record and how many work items it has."""
+    def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int, int]:
+        """Return the kernel that packs, its record, work items and bytes of scratch."""
         problem, recipe = self.problem, self.recipe
         items = problem.groups * recipe.neighbours * recipe.panels
-        return pack_cells_kernel(problem.dtype), plan_cell_packing(problem, recipe, steps), items
+        return pack_cells_kernel(problem.dtype), plan_cell_packing(problem, recipe, steps), items, 0
 
     def padded(self, bias: Array) -> Array:
         """Return the bias of every column."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from tconv.plan import winograd as winograd_plan
 from tconv.plan.winograd import Winograd
-from tconv.plan.winograd_weights import plan_weight_transform
+from tconv.plan.winograd_weights import plan_weight_transform, transform_work
 from tconv.problem import Problem
 from tconv.runtime.compiled import PackedWeights, PanelRunner
 from tconv.runtime.kernels import transform_weights_kernel, winograd_kernel
@@ -24,12 +24,12 @@ class WinogradRunner(PanelRunner):
         super().__init__(problem, recipe, winograd_kernel(problem.dtype, recipe.forms))
         self.packed_type = self.sums
 
-    def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int]:
-        """Return the kernel that transforms weights, its record and its work items."""
-        problem, recipe = self.problem, self.recipe
-        kernel = transform_weights_kernel(problem.dtype, recipe.forms)
-        items = problem.groups * len(recipe.phase_weights) * recipe.panels
-        return kernel, plan_weight_transform(problem, recipe, steps), items
+    def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int, int]:
+        """Return the kernel that transforms weights, its record, items and scratch."""
+        kernel = transform_weights_kernel(self.problem.dtype, self.recipe.forms)
+        record = plan_weight_transform(self.problem, self.recipe, steps)
+        items, working = transform_work(record, self.problem, self.recipe)
+        return kernel, record, items, -(-working * self.dtype.itemsize // 64) * 64
 
     def run(self, data: Array, packed: PackedWeights, bias: Array | None, out: Array) -> list[int]:
         """Compute into ``out``; return the images with results that are not finite.

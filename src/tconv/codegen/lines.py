@@ -1,0 +1,188 @@
+"""Lines of panels of weights, packed from wherever their columns lie."""
+
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tconv.codegen.block import KernelShape
+from tconv.codegen.build import (
+    I64,
+    STORED,
+    counted,
+    load,
+    number,
+    place,
+    smaller,
+    splat,
+    store,
+)
+from tconv.codegen.squares import covered, sizes, turned_in
+from tconv.codegen.stored import line_of, line_place
+
+EXPONENTS = {
+    "float16": 0x7C00,
+    "bfloat16": 0x7F80,
+    "float32": 0x7F80_0000,
+    "float64": 0x7FF0_0000_0000_0000,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Where lines of one panel come from and go to."""
+
+    source: ir.Value
+    offsets: ir.Value  # of each line in the source
+    target: ir.Value
+    places: ir.Value  # of each line in the target, and how much further each panel lies
+    steps: ir.Value
+    panel: ir.Value
+    column_step: ir.Value
+    filled: ir.Value  # columns that there are
+    narrow: ir.Value  # whether a line is one vector
+    pairs: bool  # whether tiles want the columns of two vectors in pairs
+
+    def line(self, b: ir.IRBuilder, index: ir.Value) -> ir.Value:
+        """Return where a line goes."""
+        further = b.mul(self.panel, load(b, self.steps, index))
+        return place(b, self.target, b.add(load(b, self.places, index), further))
+
+
+class Found:
+    """Whether a weight that is not finite was seen: all bits of an exponent are set."""
+
+    def __init__(self, b: ir.IRBuilder, shape: KernelShape) -> None:
+        self.exponent = EXPONENTS[shape.dtype]
+        self.bits = ir.IntType(self.exponent.bit_length() + 1)
+        self.seen = {lanes: b.alloca(self._kind(lanes)) for lanes in (1, shape.lanes)}
+        for lanes, where in self.seen.items():
+            b.store(self._all(lanes, 0), where)
+
+    def look(self, b: ir.IRBuilder, value: ir.Value) -> None:
+        """Look at an element or a vector."""
+        lanes = value.type.count if isinstance(value.type, ir.VectorType) else 1
+        mask = self._all(lanes, self.exponent)
+        exponent = b.and_(b.bitcast(value, self._kind(lanes)), mask)
+        endless = b.sext(b.icmp_signed("==", exponent, mask), self._kind(lanes))
+        b.store(b.or_(b.load(self.seen[lanes]), endless), self.seen[lanes])
+
+    def raise_flag(self, b: ir.IRBuilder, flag: ir.Value) -> None:
+        """Store one in the flag if there was any."""
+        for lanes, where in self.seen.items():
+            whole = ir.IntType(lanes * self.bits.width)
+            seen = b.bitcast(b.load(where), whole)
+            with b.if_then(b.icmp_signed("!=", seen, ir.Constant(whole, 0)), likely=False):
+                store(b, number(1), flag)
+
+    def _kind(self, lanes: int) -> ir.Type:
+        return ir.VectorType(self.bits, lanes) if lanes > 1 else self.bits
+
+    def _all(self, lanes: int, value: int) -> ir.Constant:
+        return ir.Constant(self._kind(lanes), [value] * lanes if lanes > 1 else value)
+
+
+def pack_lines(
+    b: ir.IRBuilder,
+    shape: KernelShape,
+    lines: Lines,
+    these: tuple[ir.Value, ir.Value],
+    found: Found,
+) -> None:
+    """Pack so many lines, told whether they lie side by side in the source, in this order."""
+    count, straight = these
+    whole = b.icmp_signed("==", lines.filled, number(shape.columns))
+    rows = b.and_(whole, b.icmp_signed("==", lines.column_step, number(1)))
+    with b.if_else(rows) as (copied, others):
+        with copied, counted(b, count) as line:
+            read = place(b, lines.source, load(b, lines.offsets, line.index))
+            copy_line(b, shape, read, lines.line(b, line.index), (found, lines.pairs))
+        with others, b.if_else(b.icmp_signed("!=", straight, number(0))) as (turned, scattered):
+            with turned:
+                _turn_lines(b, shape, lines, count, found)
+            with scattered, counted(b, count) as line:
+                _pick_line(b, shape, lines, line.index, found)
+
+
+def column_place(
+    b: ir.IRBuilder, shape: KernelShape, column: ir.Value, narrow: ir.Value
+) -> ir.Value:
+    """Return where in a line of its panel a column lies."""
+    wide = line_place(b, column, shape.dtype, (shape.vectors, shape.lanes))
+    return b.select(narrow, column, wide)
+
+
+def copy_line(
+    b: ir.IRBuilder, shape: KernelShape, read: ir.Value, line: ir.Value, how: tuple[Found, bool]
+) -> None:
+    """Copy a line of a full panel whose columns lie side by side; in pairs, or in order."""
+    found, pairs = how
+    vector = ir.VectorType(STORED[shape.dtype], shape.lanes)
+    values = [load(b, read, v * shape.lanes, vector) for v in range(shape.vectors)]
+    for value in values:
+        found.look(b, value)
+    store(b, line_of(b, values, pairs=pairs), line)
+
+
+def _turn_lines(
+    b: ir.IRBuilder, shape: KernelShape, lines: Lines, count: ir.Value, found: Found
+) -> None:
+    """Pack lines that lie side by side in the source, a square of them and of columns at once."""
+    source = place(b, lines.source, load(b, lines.offsets))
+    with b.if_else(lines.narrow) as (one, all_of_them):
+        for vectors, panel in ((1, one), (shape.vectors, all_of_them)):
+            with panel:
+                for size in sizes(shape.lanes):
+                    with covered(b, count, size, shape.lanes) as first:
+                        begin = place(b, source, first)
+                        columns = [
+                            _columns(b, shape, lines, begin, v * shape.lanes, size)
+                            for v in range(vectors)
+                        ]
+                        for j, values in enumerate(zip(*columns, strict=True)):
+                            for value in values:
+                                found.look(b, value)
+                            line = line_of(b, values, pairs=lines.pairs)
+                            store(b, line, lines.line(b, b.add(first, number(j))))
+
+
+def _columns(  # noqa: PLR0913 - from where to where
+    b: ir.IRBuilder,
+    shape: KernelShape,
+    lines: Lines,
+    begin: ir.Value,
+    first: int,
+    size: int,
+) -> list[ir.Value]:
+    """Return vectors of some columns for so many lines, zeros past the last column."""
+    # Columns that are not there repeat the last one, which can be read.
+    final = b.sub(lines.filled, number(1))
+    starts = [
+        place(b, begin, b.mul(smaller(b, number(first + lane), final), lines.column_step))
+        for lane in range(shape.lanes)
+    ]
+    kind = ir.VectorType(I64, shape.lanes)
+    lanes = ir.Constant(kind, [first + lane for lane in range(shape.lanes)])
+    there = b.icmp_signed("<", lanes, splat(b, lines.filled, shape.lanes))
+    values = turned_in(b, starts, size)
+    zero = ir.Constant(values[0].type, [0] * shape.lanes)
+    return [b.select(there, value, zero) for value in values]
+
+
+def _pick_line(
+    b: ir.IRBuilder, shape: KernelShape, lines: Lines, index: ir.Value, found: Found
+) -> None:
+    """Pack one line element by element."""
+    read = place(b, lines.source, load(b, lines.offsets, index))
+    line = lines.line(b, index)
+    with counted(b, lines.filled) as column:
+        value = load(b, read, b.mul(column.index, lines.column_step))
+        store(b, value, line, _place(b, shape, lines, column.index))
+        found.look(b, value)
+    width = b.select(lines.narrow, number(shape.lanes), number(shape.columns))
+    with counted(b, width, first=lines.filled) as column:
+        zero = ir.Constant(STORED[shape.dtype], 0)
+        store(b, zero, line, _place(b, shape, lines, column.index))
+
+
+def _place(b: ir.IRBuilder, shape: KernelShape, lines: Lines, column: ir.Value) -> ir.Value:
+    return column_place(b, shape, column, lines.narrow) if lines.pairs else column
