@@ -16,7 +16,8 @@ from tconv.bench.models import Model
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 STEPS = ("inference", "training")
-ROUNDS = 3  # samples of each side at least
+ROUNDS = 3  # samples of each side at least,
+LONG = 20.0  # but none after so many seconds: torch takes minutes for short types on some CPUs
 # Of the difference to torch's result, as a share of its size: models have dozens of layers.
 TOLERANCE = {"float32": 1e-3, "bfloat16": 1e-1}
 RATE = 1e-3  # of learning
@@ -100,8 +101,8 @@ def _distance(result: Any, right: Any) -> float:  # noqa: ANN401 - torch is not 
 def _race(runs: list[Callable[[], Any]], seconds: float) -> list[list[float]]:
     """Time both sides in turns, so that noise hits both alike."""
     times: list[list[float]] = [[] for _ in runs]
-    start, turn = time.perf_counter(), 0
-    while turn < ROUNDS or time.perf_counter() - start < seconds:
+    start, turn, passed = time.perf_counter(), 0, 0.0
+    while turn == 0 or passed < min(seconds, LONG) or (turn < ROUNDS and passed < LONG):
         for place in range(len(runs)):
             index = (place + turn) % len(runs)
             settle()
@@ -109,4 +110,5 @@ def _race(runs: list[Callable[[], Any]], seconds: float) -> list[list[float]]:
             runs[index]()
             times[index].append(time.perf_counter() - before)
         turn += 1
+        passed = time.perf_counter() - start
     return times
