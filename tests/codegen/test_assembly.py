@@ -23,6 +23,7 @@ EMITTERS: dict[str, Callable[[ir.Module, KernelShape], object]] = {
 MACHINES = {"AVX2": AVX2, "AVX-512": AVX512, "NEON": NEON}
 SHAPES = {"AVX2": (6, 2, 8), "AVX-512": (8, 2, 16), "NEON": (8, 2, 4)}
 
+FUNCTION = re.compile(r"^[A-Za-z_][\w.$]*:", re.MULTILINE)
 LABEL = re.compile(r"^(\.?L[\w.$]+):")
 BRANCH = re.compile(r"\s(?:j[a-z]+|b(?:\.\w+)?|cbn?z\s+\w+,|tbn?z\s+\w+, #\d+,)\s+(\.?L[\w.$]+)")
 FUSED = re.compile(r"\s(?:vfn?m(?:add|sub)\w+p[sd]|fml[as])\s")
@@ -69,14 +70,22 @@ def is_fused(line: str) -> bool:
     return FUSED.search(line) is not None
 
 
+def function_of(text: str, lines: list[str]) -> str:
+    """Return the function that a loop is in: only some need a frame pointer."""
+    end = text.index("\n".join(lines))
+    begins = [found.start() for found in FUNCTION.finditer(text, 0, end)]
+    return text[begins[-1] if begins else 0 : end]
+
+
 def stack(text: str, lines: list[str]) -> list[str]:
     """Return the lines of a function's loop that touch its stack."""
+    function = function_of(text, lines)
     if "%rsp" in text:
         # With a frame pointer the stack is also reached from there, without one it is a number.
-        framed = re.search(r"movq\s+%rsp, %rbp", text) is not None
+        framed = re.search(r"movq\s+%rsp, %rbp", function) is not None
         pattern = X86_STACK.format("|rbp" if framed else "")
     else:
-        framed = re.search(r"(?:mov|add)\s+x29, sp", text) is not None
+        framed = re.search(r"(?:mov|add)\s+x29, sp", function) is not None
         pattern = ARM_STACK.format("|x29" if framed else "")
     return [line for line in lines if re.search(pattern, line)]
 

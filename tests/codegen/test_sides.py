@@ -10,12 +10,13 @@ import pytest
 
 from codegen.meanings import Array, Code
 from strategies import whole_numbers
-from tconv.codegen.sides import emit_pack_panels, emit_pack_planes, pack_line_meaning
+from tconv.codegen.side_lines import emit_pack_panels, emit_pack_planes, pack_line_meaning
 from tconv.jit import host_machine
 from tconv.problem import accumulator
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 GUARD = 99
+ROWS = 6  # of a tile: not a power of two
 BEHIND = 1 << 40  # what a table has behind its end: far outside of any array
 
 # How points and channels lie in memory: (x_step, c_step) for so many of each.
@@ -37,6 +38,7 @@ TABLES: dict[str, Callable[[Array, int], tuple[Array, Array]]] = {
     "one run": lambda i, _: (i, i),
     "one run, begun elsewhere": lambda i, _: (i + 3, i + 5),
     "by residue": lambda i, count: (i, i % 2 * (count // 2 + 4) + i // 2),
+    "by three residues": lambda i, count: (i, i % 3 * (count // 3 + 4) + i // 3),
     "with gaps": lambda i, _: (i // 2 * 5 + i % 2, i * 3 + 1),
     "the wrong way round": lambda i, count: (i * 2, count - 1 - i),
 }
@@ -47,11 +49,13 @@ every_table = pytest.mark.parametrize("table", TABLES)
 
 
 @cache
-def code(dtype: str) -> tuple[Code, str, str]:
-    """Compile both functions at once."""
+def code(dtype: str) -> tuple[Code, dict[int, str]]:
+    """Compile all functions at once: by how many channels lie side by side."""
     made, lanes = Code(), host_machine().lanes(dtype)
-    planes = made.add(emit_pack_planes(made.module, dtype, lanes))
-    return made, planes, made.add(emit_pack_panels(made.module, dtype, lanes, 2 * lanes))
+    names = {1: made.add(emit_pack_planes(made.module, dtype, lanes))}
+    for columns in (ROWS, 2 * lanes):
+        names[columns] = made.add(emit_pack_panels(made.module, dtype, lanes, columns))
+    return made, names
 
 
 @dataclass(frozen=True)
@@ -63,10 +67,18 @@ class Line:
     counts: tuple[int, int, int]
     channels: int
 
-    def sides(self, columns: int) -> tuple[int, ...]:
-        """Return what may be said of whether points run on: that they do not is never wrong."""
-        tables = (self.reads, self.places) if columns == 1 else (self.reads,)
-        return (0, 1) if all((np.diff(table) == 1).all() for table in tables) else (0,)
+    def residues(self, columns: int) -> Iterator[tuple[int, int]]:
+        """Yield what may be said of points that run on: that they do not is never wrong."""
+        yield 0, 0
+        count = len(self.reads)
+        i = np.arange(count)
+        if columns > 1 and (np.diff(self.reads) == 1).all():
+            yield 1, 0
+        if columns == 1 and np.array_equal(self.reads, i):
+            for width in (1, 2, 3):
+                plane = count // width + 4
+                if np.array_equal(self.places, i // width + i % width * plane):
+                    yield width, plane
 
     def read(self) -> Array:
         """Return the places that are read, in points."""
@@ -87,7 +99,7 @@ def lines(table: str, lanes: int) -> Iterator[Line]:
 
 def compare(dtype: str, line: Line, layout: str, columns: int) -> None:
     """Pack a line both ways, into a target full of something else."""
-    made, *names = code(dtype)
+    made, names = code(dtype)
     points = int(line.reads.max(initial=0)) + 1
     steps = LAYOUTS[layout](points, line.channels)
     corners = [
@@ -100,15 +112,15 @@ def compare(dtype: str, line: Line, layout: str, columns: int) -> None:
     expected = np.full(planes * pitch + 20, GUARD, accumulator(dtype))
     _clear_spare(expected, line, pitch, columns)
     tables = [np.append(table, BEHIND) for table in (line.reads, line.places)]
-    for side in line.sides(columns):
+    for residues in line.residues(columns):
         computed, wanted = expected.copy(), expected.copy()
         # Rolled, a negative index finds what lies before the first element.
         pack_line_meaning(
             wanted, np.roll(source, -start), (line.reads, line.places), line.counts,
             (line.channels, pitch), steps, columns,
         )  # fmt: skip
-        numbers = *line.counts, line.channels, pitch, *steps, side
-        made.call(names[columns > 1], computed, source[start:], *tables, *numbers)
+        numbers = *line.counts, line.channels, pitch, *steps, *residues
+        made.call(names[columns], computed, source[start:], *tables, *numbers)
 
         np.testing.assert_array_equal(computed, wanted, f"{line.counts}, {line.channels} channels")
 
@@ -138,23 +150,23 @@ def test_packed_planes_equal_their_meaning(dtype: str, layout: str, table: str) 
 def test_packed_panels_equal_their_meaning(dtype: str, layout: str, table: str) -> None:
     """The same with channels side by side; behind the last one a point keeps what it had."""
     lanes = host_machine().lanes(dtype)
-    for line in lines(table, lanes):
-        compare(dtype, line, layout, 2 * lanes)
+    for line, columns in product(lines(table, lanes), (ROWS, 2 * lanes)):
+        compare(dtype, line, layout, columns)
 
 
 @every_type
 def test_zeros_of_a_panel_are_as_wide_as_the_panel(dtype: str) -> None:
     """Where there is nothing to read, channels that there are none for become zero too."""
     lanes = host_machine().lanes(dtype)
-    made, _, name = code(dtype)
-    target = np.full(8 * lanes, GUARD, accumulator(dtype))
-    places = np.array([0, 2, BEHIND])
-    nothing = np.zeros(1, target.dtype)
-    made.call(name, target, nothing, places, places, 1, 0, 1, 1, 0, 1, 1, 0)
-    points = target.reshape(4, 2 * lanes)
+    made, names = code(dtype)
+    for columns in (ROWS, 2 * lanes):
+        points = np.full((4, columns), GUARD, accumulator(dtype))
+        places = np.array([0, 2, BEHIND])
+        nothing = np.zeros(1, points.dtype)
+        made.call(names[columns], points, nothing, places, places, 1, 0, 1, 1, 0, 1, 1, 0, 0)
 
-    assert not points[[0, 2]].any()
-    assert (points[[1, 3]] == GUARD).all()
+        assert not points[[0, 2]].any()
+        assert (points[[1, 3]] == GUARD).all()
 
 
 @every_type
@@ -163,13 +175,13 @@ def test_zeros_of_a_panel_are_as_wide_as_the_panel(dtype: str) -> None:
 def test_a_line_outside_the_picture_does_not_read_it(dtype: str, layout: str, columns: str) -> None:
     """With no points to read, the address of the source may be any."""
     lanes = host_machine().lanes(dtype)
-    made, *names = code(dtype)
+    made, names = code(dtype)
     width = 1 if columns == "plane" else 2 * lanes
     count = 2 * lanes + 1
     table = np.append(np.arange(count), BEHIND)
     target = np.full(count * width + 20, GUARD, accumulator(dtype))
-    numbers = count, 0, 0, 1, 0, *LAYOUTS[layout](count, 1), 1
-    made.call(names[width > 1], target, 0, table, table, *numbers)
+    numbers = count, 0, 0, 1, 0, *LAYOUTS[layout](count, 1), 1, 0
+    made.call(names[width], target, 0, table, table, *numbers)
 
     assert not target[:-20].any()
     assert (target[-20:] == GUARD).all()
@@ -179,7 +191,7 @@ def test_a_line_outside_the_picture_does_not_read_it(dtype: str, layout: str, co
 def test_the_comparison_can_fail(columns: str) -> None:
     """A wrong entry of a table is seen, unless the table is promised to run on."""
     lanes = host_machine().lanes("float32")
-    made, *names = code("float32")
+    made, names = code("float32")
     width, count = 1 if columns == "plane" else 2 * lanes, 2 * lanes
     straight = np.append(np.arange(count), BEHIND)
     crooked = straight.copy()
@@ -187,8 +199,8 @@ def test_the_comparison_can_fail(columns: str) -> None:
     source = np.arange(lanes * count, dtype=np.float32)
     packed = np.zeros((3, lanes * count * width), np.float32)
     for target, reads, side in zip(packed, (straight, crooked, crooked), (1, 0, 1), strict=True):
-        numbers = 0, count, 0, lanes, count, 1, count, side
-        made.call(names[width > 1], target, source, reads, straight, *numbers)
+        numbers = 0, count, 0, lanes, count, 1, count, side, 0
+        made.call(names[width], target, source, reads, straight, *numbers)
 
     assert (packed[0] != packed[1]).sum() == lanes
     assert np.array_equal(packed[0], packed[2])

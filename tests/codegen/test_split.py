@@ -68,7 +68,7 @@ def test_correlations_are_right_however_they_are_split(data: st.DataObject, seed
     coarse, fine = operands(problem, seed)
     out = np.full(problem.shape(Operand.WEIGHTS), 99, numpy_dtype(problem.dtype))
     threads = 1 if runner.single else get_num_threads()
-    with poisoned(runner.scratch_bytes * threads + runner.partial_bytes):
+    with poisoned(runner.scratch_bytes * threads + runner.common_bytes):
         trusted = runner.run(coarse, fine, out)
 
     assert trusted

@@ -9,6 +9,7 @@ import pytest
 import strategies
 from codegen.meanings import Array, Code, paired
 from tconv.codegen.tile import (
+    CORRELATE_VECTORS,
     UNROLL,
     Tile,
     correlate_tile_meaning,
@@ -23,6 +24,7 @@ DTYPES = ("float32", "float64", "float16", "bfloat16")
 ROWS, VECTORS = (1, 2, 4, 6), (1, 2)
 DEPTHS = (0, 1, UNROLL - 1, UNROLL, UNROLL + 1, 2 * UNROLL, 2 * UNROLL + 1)
 SEGMENTS = (0, 1, 3)
+PITCHES = (0, ROWS[-1])  # rows in planes, or side by side
 GUARD = 64  # elements around what a tile may write
 
 
@@ -38,11 +40,14 @@ every_size = pytest.mark.parametrize("depth", DEPTHS)
 
 
 @cache
-def code() -> tuple[Code, dict[Tile, str], dict[Tile, str]]:
+def code() -> tuple[Code, dict[Tile, str], dict[tuple[Tile, int], str]]:
     """Compile all tiles at once."""
     made = Code()
     gathers = {tile: made.add(emit_tile(made.module, tile)) for tile in TILES}
-    correlates = {tile: made.add(emit_correlate_tile(made.module, tile)) for tile in TILES}
+    correlates = {
+        (tile, pitch): made.add(emit_correlate_tile(made.module, tile, pitch))
+        for tile, pitch in product(TILES, PITCHES)
+    }
     return made, gathers, correlates
 
 
@@ -133,21 +138,33 @@ def test_sums_may_go_back_where_they_began(tile: Tile) -> None:
 
 @every_tile
 @every_size
-def test_a_correlate_tile_equals_its_meaning(tile: Tile, depth: int) -> None:
-    """It adds to what is there, and the other side may step by any number of elements."""
+@pytest.mark.parametrize("pitch", PITCHES)
+def test_a_correlate_tile_equals_its_meaning(tile: Tile, depth: int, pitch: int) -> None:
+    """It goes on from what is there or begins elsewhere; rows lie in planes, or side by side."""
     made, _, names = code()
-    for segments, step in product(SEGMENTS, (1, 5, 40)):
-        data = whole_numbers((200,), sums_type(tile), depth)
-        other = whole_numbers((200 + 40 * DEPTHS[-1],), sums_type(tile), step)
-        rows = offsets(tile.rows, 90, 1)
+    steps = pitch or 1, CORRELATE_VECTORS * tile.lanes
+    for segments, fresh, count in product(SEGMENTS, (False, True), (0, 1, 3)):
+        data = whole_numbers((300,), sums_type(tile), depth)
+        other = whole_numbers((90 + steps[1] * (DEPTHS[-1] + 1),), sums_type(tile), segments)
+        rows = offsets(count * tile.rows, 90, 1).reshape(count, tile.rows)
+        if pitch:
+            rows = rows[:, :1] + np.arange(tile.rows)
         starts, others = offsets(segments, 90, 2), offsets(segments, 90, 3)
-        expected = whole_numbers((tile.rows + 2, tile.columns), sums_type(tile), segments)
+        shape = (count + 1, tile.rows, tile.columns)
+        expected = whole_numbers(shape, sums_type(tile), segments)
+        begun = whole_numbers(shape[1:], sums_type(tile), 4)
         computed = expected.copy()
-        correlate_tile_meaning(expected[1:-1], data, other, rows, starts, others, depth, step)
-        sums = computed[1:-1]
-        made.call(names[tile], sums, data, other, rows, starts, others, segments, depth, step)
+        for sums, table in zip(expected, rows, strict=False):
+            start = begun if fresh else sums.copy()
+            tables = table, starts, others
+            correlate_tile_meaning(sums, start, data, other, *tables, depth, steps)
+        start = begun if fresh else computed
+        size = tile.rows * tile.columns
+        numbers = segments, depth, count, size, 0 if fresh else size
+        tables = rows, starts, others
+        made.call(names[tile, pitch], computed, start, data, other, *tables, *numbers)
 
-        np.testing.assert_array_equal(computed, expected, f"{segments} segments, step {step}")
+        np.testing.assert_array_equal(computed, expected, f"{segments} segments, fresh {fresh}")
 
 
 def test_the_comparison_can_fail() -> None:

@@ -5,7 +5,7 @@ from functools import cache
 
 from plan.plans import Form, Parts, a_layer, caches
 from tconv.plan import Plan
-from tconv.plan.machine import Machine
+from tconv.plan.machine import AVX2, Machine
 from tconv.problem import Axis, Operand, Problem
 
 NATURAL, SWAPPED = False, True  # sides
@@ -42,7 +42,7 @@ CASES = {
     "swapped": Case(layer(18, 2), Form(SWAPPED, block=LINES), {"swapped": 1, "all_blocks": 6}),
     "lines cut": Case(layer(7, 18), Form(NATURAL, block=(1, 1, 4)), {"all_blocks": 20}),
     "images and lines are one run": Case(
-        layer(7, 18), Form(NATURAL, block=(2, 5, 7)), {"all_blocks": 1, "split": 1}
+        layer(7, 18), Form(NATURAL, block=(2, 5, 7), split=1), {"all_blocks": 1, "split": 1}
     ),
     "lines apart": Case(layer(7, 9, FAR, FAR), Form(NATURAL, block=(1, 2, 3)), {"split": 2}),
     "swapped, lines apart": Case(
@@ -69,6 +69,25 @@ CASES = {
         layer(8, 20),
         Form(NATURAL, Parts(2, 3, 6, 1), LINES),
         {"pieces": 2, "tap_chunks": 4, "row_chunks": 2, "panel_chunks": 2},
+    ),
+    "shared": Case(
+        layer(18, 34),
+        Form(NATURAL, Parts(1, 12, 6, 1, shared=True)),
+        {"all_blocks": 1, "row_chunks": 3, "panel_chunks": 3, "sums_step": 0},
+    ),
+    "shared, panels together": Case(
+        layer(18, 34),
+        Form(NATURAL, Parts(1, 12, 6, 3, shared=True)),
+        {"block_panels": 3, "sums_step": 0},
+        AVX2,
+    ),
+    "pieces, panels together": Case(
+        layer(18, 34), Form(NATURAL, Parts(4, 12, 6, 3), LINES), {"block_panels": 3}, AVX2
+    ),
+    "swapped, shared": Case(
+        layer(34, 5),
+        Form(SWAPPED, Parts(1, 6, 6, 2, shared=True)),
+        {"all_blocks": 1, "tap_chunks": 2, "panel_chunks": 2, "swapped": 1, "sums_step": 0},
     ),
     "a single point": Case(layer(7, 9, ONCE, ONCE), Form(NATURAL), {"all_blocks": 1}),
     "swapped, a single point": Case(layer(9, 2, ONCE, ONCE), Form(SWAPPED), {"swapped": 1}),

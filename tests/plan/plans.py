@@ -15,6 +15,7 @@ from tconv.plan import Correlate, Gather, Plan, Planes
 from tconv.plan import cells as cells_plan
 from tconv.plan import correlate as correlate_plan
 from tconv.plan import gather as gather_plan
+from tconv.plan import parts as parts_plan
 from tconv.plan import planes as planes_plan
 from tconv.plan.cells import Cells
 from tconv.plan.check import check_plan
@@ -60,6 +61,7 @@ class Parts:
     chunk_taps: int
     chunk_rows: int
     chunk_panels: int
+    shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,15 +71,21 @@ class Form:
     swapped: bool | None = None
     parts: Parts | None = None
     block: tuple[int, ...] | None = None
+    split: int | None = None
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Plan in this form."""
         block = None if self.block is None else [*self.block]
-        decided = {"_swaps": self.swapped, "_choose_parts": self.parts, "_choose_block": block}
+        decided = {
+            "_swaps": self.swapped, "choose_parts": self.parts, "_choose_block": block,
+            "_choose_split": self.split,
+        }  # fmt: skip
         with ExitStack() as stack:
             for name, value in decided.items():
                 if value is not None:
                     stack.enter_context(patch.object(correlate_plan, name, return_value=value))
+            if self.block is not None:  # sides that are shared are one block
+                stack.enter_context(patch.object(parts_plan, "MOST_SHARED", 0))
             return as_plan(problem, plan_correlate(problem, machine))
 
 
@@ -143,11 +151,13 @@ def a_correlation(
         rows, wide = wide, rows
     *outer, last = (axis.taps for axis in problem.axes)
     height, columns = tile_rows(machine), 2 * machine.lanes(problem.dtype)
+    shared = draw(st.booleans())
     parts = Parts(
-        pieces=draw(st.integers(1, 5)),
+        pieces=1 if shared else draw(st.integers(1, 5)),
         chunk_taps=last * draw(st.integers(1, outer[0] if outer else 1)),
         chunk_rows=height * draw(st.integers(1, -(-rows // height))),
         chunk_panels=draw(st.integers(1, -(-wide // columns))),
+        shared=shared,
     )
     return problem, machine, Form(swapped, parts)
 

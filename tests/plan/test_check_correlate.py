@@ -11,6 +11,7 @@ from plan.plans import Change, Form, refused
 from tconv.plan import Correlate
 from tconv.plan import correlate as correlate_plan
 from tconv.plan.machine import AVX2, AVX512
+from tconv.plan.sides import FAR
 
 # Refused in both forms.
 CORRELATE_CHANGES = [
@@ -22,12 +23,12 @@ CORRELATE_CHANGES = [
     *(Change(f"{side}_{name}", by) for side in "ab" for by in (-1, 1)
       for name in ("low", "width", "combinations", "channels")),
     *(Change(f"{side}_lows", by, i) for side in "ab" for by in (-1, 1) for i in (0, 1)),
-    *(Change(f"{side}_places", by, i) for side in "ab" for by in (-1, 1) for i in (0, 3)),
-    *(Change(f"{side}_reads", by, 3) for side in "ab" for by in (-1, 1)),
+    *(Change("b_places", by, i) for by in (-1, 1) for i in (0, 3)),
+    *(Change("b_reads", by, 3) for by in (-1, 1)),
     *(Change(f"{side}_residues", by, 1) for side in "ab" for by in (-1, 1)),
     *(Change("row_offsets", by, i) for by in (-1, 1) for i in (0, 5, 17)),
     *(Change("shifts", by) for by in (-1, 1)),
-    *(Change("pitches", by, 1) for by in (-1, 1)),
+    *(Change(f"{side}_pitches", -1, 1) for side in "ab"),
     *(Change(name, by) for name in ("plane", "a_plane") for by in (-1, 1)),
     *(Change(name, -1) for name in ("a_most", "sums", "pieces", "a_halo", "b_halo")),
     Change("run_points", -1000),
@@ -46,11 +47,20 @@ def test_a_correlation_with_one_wrong_number_is_refused(case: str, change: Chang
 
 # Refused in one form: the case, and what is wrong.
 MORE_CHANGES = [
+    *((case, Change("a_places", by, i)) for by in (-1, 1) for i in (0, 3)
+      for case in ("natural", "swapped, windows apart")),
+    *((case, Change("a_reads", by, 3)) for by in (-1, 1)
+      for case in ("natural", "swapped, windows apart")),
+    *((case, Change("panel_sums", -1))
+      for case in ("shared, panels together", "pieces, panels together")),
+    ("natural", Change("b_pitches", +1, 1)),
+    ("swapped", Change("a_pitches", +1, 1)),
+    ("images and lines are one run", Change("a_pitches", +1, 1)),
     ("natural", Change("b_halos", -1, 1)),
     ("natural", Change("b_steps", -1, 1)),
     ("natural", Change("b_sizes", +1, 1)),
     ("natural", Change("b_size", +1)),
-    ("natural", Change("b_slack", -correlate_plan.FAR)),
+    ("natural", Change("b_slack", -FAR)),
     *(("natural", Change("shifts", by, i)) for by in (-1, 1) for i in (1, 5, 11)),
     ("swapped", Change("a_halos", -1, 1)),
     ("swapped", Change("a_steps", -1, 1)),
@@ -68,6 +78,13 @@ MORE_CHANGES = [
     *(("chunks", Change(name, by)) for by in (-1, 1)
       for name in ("tap_chunks", "row_chunks", "panel_chunks", "chunk_rows", "chunk_panels")),
     ("chunks", Change("chunk_taps", -1)),
+    *((case, Change(name, by)) for case in ("shared", "swapped, shared") for by in (-1, 1)
+      for name in ("packs", "pack_a_chunks", "pack_b_chunks", "pack_b")),
+    *(("shared", Change(name, by)) for name, by in (("pack_a", 1), ("shared", -1), ("shared_b", 1),
+      ("shared_b", -1), ("chunk_rows", 1), ("pieces", 1))),
+    ("swapped, shared", Change("shared", -1)),
+    ("pieces", Change("sums_step", -1)),
+    ("shared", Change("block_tiles", 1)),
     *(("chunks", Change(name, by)) for name in ("a_most", "b_most") for by in (-1, 1)),
     ("chunks", Change("row_offsets", -1, 12)),
     ("swapped, chunks", Change("chunk_taps", -1)),
@@ -90,23 +107,24 @@ def test_a_run_that_goes_over_places_of_another_block_is_refused() -> None:
 
     A shorter last block leaves what the block before it packed between its lines.
     """
-    plan = Form(NATURAL, block=(1, 5, 4)).plan(layer(7, 9), AVX2)
+    plan = Form(NATURAL, block=(1, 5, 4), split=1).plan(layer(7, 9), AVX2)
 
     assert refused(plan) == "a tile reads what was not packed."
 
 
-def test_pieces_without_room_for_their_sums_are_refused() -> None:
-    """All of them keep their sums until they are added."""
-    plan = plan_of("pieces")
+@pytest.mark.parametrize("case", ["pieces", "shared", "swapped, shared"])
+def test_pieces_without_room_for_what_all_workers_see_are_refused(case: str) -> None:
+    """Sums are kept until all are added, shared sides until all work items are done."""
+    plan = plan_of(case)
     assert isinstance(plan.recipe, Correlate)
-    recipe = replace(plan.recipe, partials=plan.recipe.partials - 1)
+    recipe = replace(plan.recipe, common=plan.recipe.common - 1)
 
-    assert refused(replace(plan, recipe=recipe)) == "pieces have no room for their sums."
+    assert refused(replace(plan, recipe=recipe)) == "there is no room for what all workers see."
 
 
 def test_a_plan_for_lower_tiles_is_refused() -> None:
     """Tables and sums are laid out for tiles of one height."""
-    assert refused(plan_of("natural"), AVX512) == "sums overlap, or leave their place."
+    assert refused(plan_of("natural"), AVX512) == "a row is a channel that was not packed."
 
 
 def swap_taps(recipe: Correlate) -> Correlate:
@@ -135,7 +153,7 @@ def swap_entries(field: str) -> Callable[[Correlate], Correlate]:
         ("natural", swap_entries("shifts"), "a point meets another"),
         ("natural", swap_entries("row_offsets"), "a row is another channel"),
         ("swapped", swap_entries("row_offsets"), "a row is another channel"),
-        ("natural", swap_entries("a_places"), "does not lie so"),
+        ("natural", swap_entries("a_places"), "a point meets another"),
         ("natural", swap_entries("b_places"), "a point meets another"),
     ],
 )

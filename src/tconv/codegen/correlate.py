@@ -7,6 +7,8 @@ second step adds them in their order.  What a number means is said in
 :mod:`tconv.plan.correlate`, which fills the record in.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -14,7 +16,6 @@ from llvmlite import ir
 from tconv.codegen.block import Block, KernelShape, Record, emit_block
 from tconv.codegen.build import (
     FLOATS,
-    I32,
     I64,
     STORED,
     counted,
@@ -24,14 +25,14 @@ from tconv.codegen.build import (
     place,
     smaller,
     store,
-    zeros,
 )
-from tconv.codegen.rows import emit_store_row, zero_fill
-from tconv.codegen.sides import emit_pack_panels, emit_pack_planes, pack_side
+from tconv.codegen.side_lines import emit_pack_panels, emit_pack_planes
+from tconv.codegen.sides import emit_pack_sides, is_swapped, pack_a, pack_b
+from tconv.codegen.sums import emit_store_sums
 from tconv.codegen.tile import Tile, emit_correlate_tile
 from tconv.plan.correlate import ARRAYS, FIELDS
 
-Tiles = dict[tuple[int, int], ir.Function]  # by rows and vectors
+Tiles = dict[tuple[int, int, int], ir.Function]  # by rows, vectors and pitch
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,51 +51,68 @@ class _Part:
 
 
 def emit_correlate(module: ir.Module, shape: KernelShape) -> ir.Function:
-    """Emit ``correlate(record, scratch, item)`` and ``add_pieces``, public."""
+    """Emit ``correlate(record, scratch, item)``, ``pack_sides`` and ``add_pieces``, all public."""
     pointer = FLOATS[shape.dtype].as_pointer()
-    store_row = emit_store_row(module, shape.dtype, shape.lanes)
-    _emit_add_pieces(module, shape, store_row)
+    store_sums = emit_store_sums(module, shape.dtype, shape.lanes)
+    _emit_add_pieces(module, shape, store_sums)
     tiles = {
-        (rows, vectors): emit_correlate_tile(module, Tile(rows, vectors, shape.lanes, shape.dtype))
+        (rows, vectors, pitch): emit_correlate_tile(
+            module, Tile(rows, vectors, shape.lanes, shape.dtype), pitch
+        )
         for rows in shape.rows
         for vectors in sorted({1, shape.vectors})
+        for pitch in (0, shape.rows[0])
     }
-    planes = emit_pack_planes(module, shape.dtype, shape.lanes)
-    panels = emit_pack_panels(module, shape.dtype, shape.lanes, shape.columns)
+    packers = {1: emit_pack_planes(module, shape.dtype, shape.lanes)}
+    for columns in {shape.rows[0], shape.columns}:
+        packers[columns] = emit_pack_panels(module, shape.dtype, shape.lanes, columns)
+    emit_pack_sides(module, shape, packers)
     made, b = function(
         module, f"correlate_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
     )
     record, scratch, item = made.args
     r = Record(b, record, FIELDS, ARRAYS)
-    alone = b.icmp_signed("==", r.pieces, number(1))
-    partials = place(b, r.pointer_to("partials", pointer), b.mul(item, r.sums))
-    sums = b.select(alone, place(b, scratch, r.scratch_sums), partials)
+    alone = _is(b, r.pieces, 1)
+    common = r.pointer_to("common", pointer)
+    sums = b.select(alone, place(b, scratch, r.scratch_sums), place(b, common, b.mul(item, r.sums)))
     piece = b.srem(item, r.pieces)
     part = _find(b, r, shape, b.sdiv(item, r.pieces), sums)
-    zero_fill(b, sums, r.sums, shape.dtype)
     first = b.mul(piece, r.piece_blocks)
     last = smaller(b, b.add(first, r.piece_blocks), r.all_blocks)
-    side_b = place(b, scratch, r.scratch_b)
-    # Vectors read channels that there are none for.
-    zero_fill(b, side_b, b.mul(part.panels[1], r.b_plane), shape.dtype)
-    swapped = b.icmp_signed("!=", r.swapped, number(0))
+    shared = b.icmp_signed("!=", r.shared, number(0))
+    # Both sides of the part: in this worker's scratch, or packed before for all of them.
+    group = place(b, common, b.mul(part.group, r.shared))
+    tile = b.mul(b.sdiv(part.rows[0], number(shape.rows[0])), r.a_plane)
+    tile = b.select(is_swapped(b, r), number(0), tile)
+    panel = b.mul(part.panels[0], r.b_plane)
+    side_a = b.select(shared, place(b, group, tile), scratch)
+    side_b = b.select(
+        shared,
+        place(b, group, b.add(r.shared_b, panel)),
+        place(b, scratch, r.scratch_b),
+    )
     with counted(b, last, first=first) as turn:
         block, _ = emit_block(b, r, turn.index, begins=False)
-        row = b.select(swapped, number(0), part.rows[0])
-        pack_side(b, r, ("a", shape.dtype), block, planes, (part.group, row), (scratch, 1))
-        channel = b.mul(part.panels[0], number(shape.columns))
-        pack_side(
-            b, r, ("b", shape.dtype), block, panels, (part.group, channel), (side_b, shape.columns)
+        with b.if_then(b.not_(shared)):
+            row = b.select(is_swapped(b, r), number(0), part.rows[0])
+            pack_a(b, r, shape, packers, block, (part.group, row, r.a_most), side_a)
+            channel = b.mul(part.panels[0], number(shape.columns))
+            pack_b(b, r, shape, packers, block, (part.group, channel, r.b_most), side_b)
+        begins = b.icmp_signed("==", turn.index, first)
+        ends = b.icmp_signed("==", b.add(turn.index, number(1)), last)
+        ends = b.and_(alone, ends)
+        tables = [
+            b.bitcast(place(b, scratch, getattr(r, f"scratch_{name}")), I64.as_pointer())
+            for name in ("a_table", "b_table")
+        ]
+        _multiply_block(
+            b, r, shape, tiles, part, block, (side_a, side_b, tables), (begins, ends, store_sums)
         )
-        _multiply_block(b, r, shape, tiles, part, block, (scratch, side_b))
-    with b.if_then(alone):
-        _store_sums(b, r, store_row, shape, part)
-        _tell_of_nan(b, r, shape, sums)
     b.ret_void()
     return made
 
 
-def _emit_add_pieces(module: ir.Module, shape: KernelShape, store_row: ir.Function) -> None:
+def _emit_add_pieces(module: ir.Module, shape: KernelShape, store_sums: ir.Function) -> None:
     """Emit ``add_pieces(record, scratch, item)``: the sums of all pieces, in their order."""
     pointer = FLOATS[shape.dtype].as_pointer()
     vector = ir.VectorType(FLOATS[shape.dtype], shape.lanes)
@@ -104,15 +122,15 @@ def _emit_add_pieces(module: ir.Module, shape: KernelShape, store_row: ir.Functi
     record, _, item = made.args
     r = Record(b, record, FIELDS, ARRAYS)
     first = b.mul(b.mul(item, r.pieces), r.sums)
-    sums = place(b, r.pointer_to("partials", pointer), first)
-    with counted(b, r.pieces, first=number(1)) as piece:
-        more = place(b, sums, b.mul(piece.index, r.sums))
-        with counted(b, r.sums, step=shape.lanes) as k:
-            total = b.fadd(load(b, sums, k.index, vector), load(b, more, k.index, vector))
-            store(b, total, sums, k.index)
+    sums = place(b, r.pointer_to("common", pointer), first)
+    with counted(b, r.sums, step=shape.lanes) as k:
+        with counted(b, r.pieces, [load(b, sums, k.index, vector)], first=number(1)) as piece:
+            more = place(b, sums, b.mul(piece.index, r.sums))
+            piece.carried = [b.fadd(piece.carried[0], load(b, more, k.index, vector))]
+        store(b, piece.carried[0], sums, k.index)
     part = _find(b, r, shape, item, sums)
-    _store_sums(b, r, store_row, shape, part)
-    _tell_of_nan(b, r, shape, sums)
+    with _sum_blocks(b, r, shape, part) as here:
+        _store_sums(b, r, store_sums, shape, part, here)
     b.ret_void()
 
 
@@ -124,7 +142,7 @@ def _find(b: ir.IRBuilder, r: Record, shape: KernelShape, index: ir.Value, sums:
         found.append((first, smaller(b, b.sub(whole, first), size)))
         index = b.sdiv(index, chunks)
     panels, rows, taps = found
-    swapped = b.icmp_signed("!=", r.swapped, number(0))
+    swapped = is_swapped(b, r)
     tile_rows = b.select(swapped, b.mul(taps[1], r.rows), rows[1])
     height = shape.rows[0]
     return _Part(
@@ -140,6 +158,64 @@ def _find(b: ir.IRBuilder, r: Record, shape: KernelShape, index: ir.Value, sums:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """Some panels and tiles of rows of a part, and where their sums are kept."""
+
+    panel: ir.Value
+    panels: ir.Value
+    first: ir.Value  # tile
+    tiles: ir.Value
+    sums: ir.Value
+    shift_step: ir.Value  # from one shift's sums to the next
+
+
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """One of these panels: its number among all, how wide its sums are, and where."""
+
+    number: ir.Value
+    wide: ir.Value
+    width: ir.Value
+    sums: ir.Value
+
+
+@contextmanager
+def _sum_blocks(b: ir.IRBuilder, r: Record, shape: KernelShape, part: _Part) -> Iterator[_Here]:
+    """Emit a loop over as many panels and rows as have sums that stay in the cache.
+
+    Several panels make longer runs of weights to write.
+    """
+    blocks = b.sdiv(b.add(part.tiles, b.sub(r.block_tiles, number(1))), r.block_tiles)
+    turns = b.add(part.panels[1], b.sub(r.block_panels, number(1)))
+    turns = b.sdiv(turns, r.block_panels)
+    with counted(b, turns) as turn, counted(b, blocks) as rows:
+        panel = b.mul(turn.index, r.block_panels)
+        first = b.mul(rows.index, r.block_tiles)
+        place_of = b.add(b.mul(turn.index, blocks), rows.index)
+        yield _Here(
+            panel=panel,
+            panels=smaller(b, b.sub(part.panels[1], panel), r.block_panels),
+            first=first,
+            tiles=smaller(b, b.sub(part.tiles, first), r.block_tiles),
+            sums=place(b, part.sums, b.mul(place_of, r.sums_step)),
+            shift_step=b.mul(r.block_tiles, _tile_size(shape)),
+        )
+
+
+def _find_panel(  # noqa: PLR0913 - which panel of what
+    b: ir.IRBuilder, r: Record, shape: KernelShape, part: _Part, here: _Here, index: ir.Value
+) -> _Panel:
+    panel = b.add(b.add(part.panels[0], here.panel), index)
+    wide = b.icmp_signed("<", panel, r.wide_panels)
+    return _Panel(
+        number=panel,
+        wide=wide,
+        width=b.select(wide, number(shape.columns), number(shape.lanes)),
+        sums=place(b, here.sums, b.mul(index, r.panel_sums)),
+    )
+
+
 def _multiply_block(  # noqa: PLR0913 - which block of what
     b: ir.IRBuilder,
     r: Record,
@@ -147,40 +223,60 @@ def _multiply_block(  # noqa: PLR0913 - which block of what
     tiles: Tiles,
     part: _Part,
     block: Block,
-    sides: tuple[ir.Value, ir.Value],
+    sides: tuple[ir.Value, ir.Value, list[ir.Value]],
+    turn: tuple[ir.Value, ir.Value, ir.Function],
 ) -> None:
-    """Add every tap's product of the block: short runs, so that a panel stays in the cache."""
-    side_a, side_b = sides
-    tables = [
-        b.bitcast(place(b, side_a, getattr(r, f"scratch_{name}")), I64.as_pointer())
-        for name in ("a_table", "b_table")
-    ]
-    segments, run = _fill_segments(b, r, block, tables, shape.columns)
+    """Add every tap's product of the block: short runs, so that a panel stays in the cache.
+
+    ``turn`` tells whether this is the first block, and whether sums are stored after it, by what.
+    """
+    side_a, side_b, tables = sides
+    begins, ends, store_sums = turn
+    swapped = is_swapped(b, r)
+    pitch = b.select(swapped, number(1), number(shape.rows[0]))
+    segments, run = _fill_segments(b, r, block, tables, (pitch, number(shape.columns)))
     short = b.icmp_signed("<=", run, r.run_points)
     at_once = b.select(short, b.sdiv(r.run_points, run), number(1))
     runs = b.sdiv(b.add(run, b.sub(r.run_points, number(1))), r.run_points)
     length = b.sdiv(b.add(run, b.sub(runs, number(1))), runs)
     length = b.and_(b.add(length, number(3)), number(-4))
     turns = b.sdiv(b.add(segments, b.sub(at_once, number(1))), at_once)
-    with counted(b, part.shifts) as shift, counted(b, turns) as turn, counted(b, runs) as piece:
-        swapped = b.icmp_signed("!=", r.swapped, number(0))
-        tap = b.select(swapped, number(0), b.add(part.taps[0], shift.index))
-        begin = b.mul(piece.index, length)
-        first = b.mul(turn.index, at_once)
-        depth = smaller(b, b.sub(run, begin), length)
-        with b.if_then(b.icmp_signed(">", depth, number(0)), likely=True):
-            moved = b.mul(b.add(r.at("shifts", tap), begin), number(shape.columns))
-            where = (
-                place(b, side_a, begin),
-                place(b, side_b, moved),
-                [place(b, table, first) for table in tables],
-                [smaller(b, b.sub(segments, first), at_once), depth, number(shape.columns)],
-            )
-            _multiply_run(b, r, shape, tiles, part, shift.index, where)
+    with _sum_blocks(b, r, shape, part) as here:
+        with (
+            counted(b, here.panels) as index,
+            counted(b, turns) as turn_,
+            counted(b, runs) as piece,
+        ):
+            panel = _find_panel(b, r, shape, part, here, index.index)
+            along = b.mul(b.add(here.panel, index.index), r.b_plane)
+            begin = b.mul(piece.index, length)
+            first = b.mul(turn_.index, at_once)
+            depth = smaller(b, b.sub(run, begin), length)
+            fresh = b.and_(begins, _is(b, b.add(turn_.index, piece.index), 0))
+            count = smaller(b, b.sub(segments, first), at_once)
+            with (
+                b.if_then(b.icmp_signed(">", depth, number(0)), likely=True),
+                counted(b, part.shifts) as shift,
+            ):
+                tap = b.select(swapped, number(0), b.add(part.taps[0], shift.index))
+                moved = b.mul(b.add(r.at("shifts", tap), begin), number(shape.columns))
+                where = (
+                    place(b, side_a, b.mul(begin, pitch)),
+                    place(b, side_b, b.add(along, moved)),
+                    [place(b, table, first) for table in tables],
+                    [count, depth],
+                )
+                _multiply_run(b, r, shape, tiles, part, (here, panel), (shift.index, fresh), where)
+        with b.if_then(ends):
+            _store_sums(b, r, store_sums, shape, part, here)
 
 
 def _fill_segments(
-    b: ir.IRBuilder, r: Record, block: Block, tables: list[ir.Value], columns: int
+    b: ir.IRBuilder,
+    r: Record,
+    block: Block,
+    tables: list[ir.Value],
+    widths: tuple[ir.Value, ir.Value],
 ) -> tuple[ir.Value, ir.Value]:
     """Note where segments begin on both sides; return how many, and how long they are."""
     with counted(b, r.outer, [number(1), b.sub(block.stop, block.start)]) as axis:
@@ -188,21 +284,26 @@ def _fill_segments(
         count, run = axis.carried
         size = b.sub(load(b, block.stops, d), load(b, block.starts, d))
         apart = b.icmp_signed("<", d, r.split)
-        lines = b.mul(b.sub(size, number(1)), r.at("pitches", d))
+        lines = b.mul(b.sub(size, number(1)), r.at("b_pitches", d))
         axis.carried = [
             b.select(apart, b.mul(count, size), count), b.select(apart, run, b.add(run, lines)),
         ]  # fmt: skip
     segments, run = axis.carried
     with counted(b, segments) as segment:
-        with counted(b, r.split, [segment.index, number(0)]) as axis:
+        with counted(b, r.split, [segment.index, number(0), number(0)]) as axis:
             d = b.sub(b.sub(r.split, number(1)), axis.index)
-            rest, offset = axis.carried
+            rest, *offsets = axis.carried
             size = b.sub(load(b, block.stops, d), load(b, block.starts, d))
-            here = b.mul(b.srem(rest, size), r.at("pitches", d))
-            axis.carried = [b.sdiv(rest, size), b.add(offset, here)]
-        offset = axis.carried[1]
-        store(b, offset, tables[0], segment.index)
-        store(b, b.mul(offset, number(columns)), tables[1], segment.index)
+            here = b.srem(rest, size)
+            axis.carried = [
+                b.sdiv(rest, size),
+                *(
+                    b.add(offset, b.mul(here, r.at(f"{side}_pitches", d)))
+                    for side, offset in zip("ab", offsets, strict=True)
+                ),
+            ]
+        for table, offset, width in zip(tables, axis.carried[1:], widths, strict=True):
+            store(b, b.mul(offset, width), table, segment.index)
     return segments, run
 
 
@@ -212,85 +313,74 @@ def _multiply_run(  # noqa: PLR0913 - which run of what
     shape: KernelShape,
     tiles: Tiles,
     part: _Part,
-    shift: ir.Value,
+    which: tuple[_Here, _Panel],
+    shift: tuple[ir.Value, ir.Value],
     where: tuple[ir.Value, ir.Value, list[ir.Value], list[ir.Value]],
 ) -> None:
-    """Add one run's product to the sums of one shift."""
+    """Add one run's product to the sums of one shift; the first run begins them."""
+    here, panel = which
+    index, fresh = shift
     side_a, side_b, tables, counts = where
     high, low = shape.rows
-    with counted(b, part.panels[1]) as panel:
-        number_of = b.add(part.panels[0], panel.index)
-        wide = b.icmp_signed("<", number_of, r.wide_panels)
-        other = place(b, side_b, b.mul(panel.index, r.b_plane))
-        begin = b.mul(b.add(b.mul(shift, part.panels[1]), panel.index), part.tiles)
-        panel_sums = place(b, part.sums, b.mul(begin, _tile_size(shape)))
-        width = b.select(wide, number(shape.columns), number(shape.lanes))
-        with counted(b, part.tiles) as tile:
-            first = b.mul(tile.index, number(high))
-            rows = place(b, r.row_offsets, b.add(part.row_entry, first))
-            sums = place(b, panel_sums, b.mul(first, width))
-            arguments = [sums, side_a, other, rows, *tables, *counts]
-            few = b.icmp_signed("<=", b.sub(part.tile_rows, first), number(low))
-            for vectors, here in ((shape.vectors, wide), (1, b.not_(wide))):
-                with b.if_then(here), b.if_else(few) as (short, full):
-                    with short:
-                        b.call(tiles[low, vectors], arguments)
-                    with full:
-                        b.call(tiles[high, vectors], arguments)
+    nothing = r.pointer_to("zeros", side_a.type)
+    shift_sums = place(b, panel.sums, b.mul(index, here.shift_step))
+    swapped = is_swapped(b, r)
+    first = b.mul(here.first, number(high))
+    left = b.sub(part.tile_rows, first)
+    # The last rows go into a smaller tile if they fit.
+    full = smaller(b, b.sdiv(b.add(left, number(high - 1 - low)), number(high)), here.tiles)
+    tile_sums = b.mul(number(high), panel.width)
+    start_step = b.select(fresh, number(0), tile_sums)
+    for height, begin, end in ((high, number(0), full), (low, full, here.tiles)):
+        sums = place(b, shift_sums, b.mul(begin, tile_sums))
+        start = b.select(fresh, nothing, sums)
+        row = b.add(first, b.mul(begin, number(high)))
+        rows = place(b, r.row_offsets, b.add(part.row_entry, row))
+        steps = [b.sub(end, begin), tile_sums, start_step]
+        arguments = [sums, start, side_a, side_b, rows, *tables, *counts, *steps]
+        with b.if_else(panel.wide) as (wide, narrow):
+            for case, vectors in ((wide, shape.vectors), (narrow, 1)):
+                with case:
+                    rows_apart, rows_beside = (tiles[height, vectors, pitch] for pitch in (0, high))
+                    b.call(b.select(swapped, rows_apart, rows_beside), arguments)
 
 
 def _tile_size(shape: KernelShape) -> ir.Value:
     return number(shape.rows[0] * shape.columns)
 
 
-def _store_sums(
-    b: ir.IRBuilder, r: Record, store_row: ir.Function, shape: KernelShape, part: _Part
+def _store_sums(  # noqa: PLR0913 - which sums of what
+    b: ir.IRBuilder,
+    r: Record,
+    store_sums: ir.Function,
+    shape: KernelShape,
+    part: _Part,
+    here: _Here,
 ) -> None:
     """Write the sums as weights, in whatever order those lie: taps are its points."""
-    pointer = FLOATS[shape.dtype].as_pointer()
     offset = b.add(b.mul(part.group, r.target_g), b.mul(part.rows[0], r.target_row))
     target = place(b, r.pointer_to("target", STORED[shape.dtype].as_pointer()), offset)
-    none = r.pointer_to("bias", pointer)
-    swapped = b.icmp_signed("!=", r.swapped, number(0))
+    flag = r.pointer_to("flag", I64.as_pointer())
+    swapped = is_swapped(b, r)
     tap_run = smaller(b, r.tap_run, part.taps[1])
     runs = b.sdiv(part.taps[1], tap_run)
-    a_shift = b.mul(b.mul(part.panels[1], part.tiles), _tile_size(shape))
-    with (
-        counted(b, part.panels[1]) as panel,
-        counted(b, part.rows[1]) as row,
-        counted(b, runs) as run,
-    ):
-        number_of = b.add(part.panels[0], panel.index)
-        wide = b.icmp_signed("<", number_of, r.wide_panels)
-        width = b.select(wide, number(shape.columns), number(shape.lanes))
-        tap = b.mul(run.index, tap_run)
-        line = b.select(swapped, b.add(b.mul(tap, r.rows), row.index), row.index)
-        begin = b.mul(b.mul(panel.index, part.tiles), _tile_size(shape))
-        begin = b.add(begin, b.mul(line, width))
-        begin = b.add(begin, b.select(swapped, number(0), b.mul(tap, a_shift)))
-        channel = b.mul(number_of, number(shape.columns))
-        moved = b.add(b.mul(row.index, r.target_row), b.mul(channel, r.target_column))
-        write = b.add(r.at("target_taps", b.add(part.taps[0], tap)), moved)
+    # Where rows are taps and channels, all of them are here.
+    begin = b.select(swapped, number(0), b.mul(here.first, number(shape.rows[0])))
+    most = b.select(swapped, part.rows[1], b.mul(here.tiles, number(shape.rows[0])))
+    rows = smaller(b, b.sub(part.rows[1], begin), most)
+    with counted(b, rows) as row, counted(b, here.panels) as index, counted(b, runs) as run:
+        panel = _find_panel(b, r, shape, part, here, index.index)
+        channel = b.mul(panel.number, number(shape.columns))
         used = smaller(b, b.sub(r.columns, channel), number(shape.columns))
-        pitch = b.select(swapped, b.mul(r.rows, width), a_shift)
-        arguments = [place(b, target, write), place(b, part.sums, begin), none]
-        steps = [r.target_x, r.target_column, pitch]
-        b.call(store_row, [*arguments, tap_run, used, *steps])
+        pitch = b.select(swapped, b.mul(r.rows, panel.width), here.shift_step)
+        tap = b.mul(run.index, tap_run)
+        sums = place(b, panel.sums, b.add(b.mul(tap, pitch), b.mul(row.index, panel.width)))
+        line = b.mul(b.add(begin, row.index), r.target_row)
+        moved = b.add(line, b.mul(channel, r.target_column))
+        write = b.add(r.at("target_taps", b.add(part.taps[0], tap)), moved)
+        arguments = [place(b, target, write), sums, flag, tap_run, used]
+        b.call(store_sums, [*arguments, r.target_x, r.target_column, pitch])
 
 
-def _tell_of_nan(b: ir.IRBuilder, r: Record, shape: KernelShape, sums: ir.Value) -> None:
-    """Raise the flag if any sum is NaN or infinite.
-
-    Zeros around the fine side times an infinity are NaN where the definition has nothing:
-    then the answer is not trusted, and the caller computes it another way.
-    """
-    vector = ir.VectorType(FLOATS[shape.dtype], shape.lanes)
-    with counted(b, r.sums, [zeros(vector)], step=shape.lanes) as k:
-        nothing = b.fmul(load(b, sums, k.index, vector), zeros(vector))
-        k.carried = [b.fadd(k.carried[0], nothing)]
-    lanes = [b.extract_element(k.carried[0], ir.Constant(I32, i)) for i in range(shape.lanes)]
-    lane = lanes[0]
-    for other in lanes[1:]:
-        lane = b.fadd(lane, other)
-    with b.if_then(b.fcmp_unordered("uno", lane, lane), likely=False):
-        store(b, number(1), r.pointer_to("flag", I64.as_pointer()))
+def _is(b: ir.IRBuilder, value: ir.Value, other: int) -> ir.Value:
+    return b.icmp_signed("==", value, number(other))

@@ -1,196 +1,106 @@
-"""Both sides of a correlation, packed line by line: every point where a table says.
+"""Both sides of a correlation, packed block by block: which lines there are, and where they go."""
 
-A line has ``head`` points of zeros, ``body`` points that are read and ``tail`` points of zeros.
-Point ``i`` is read at ``reads[i]`` and goes to ``places[i]``.
-"""
+from collections.abc import Callable
 
-from collections.abc import Sequence
-
-import numpy as np
-import numpy.typing as npt
 from llvmlite import ir
 
-from tconv.codegen.block import Block, Record
+from tconv.codegen.block import Block, KernelShape, Record, emit_block
 from tconv.codegen.build import (
     FLOATS,
     I64,
     STORED,
     counted,
     function,
+    larger,
     load,
     number,
     place,
     smaller,
     store,
-    transpose,
-    zeros,
 )
-from tconv.codegen.stored import widen_run, widened
+from tconv.plan.correlate import ARRAYS, FIELDS
 
-Array = npt.NDArray[np.floating]
-Table = npt.NDArray[np.int64]
+Packers = dict[int, ir.Function]  # by how many channels lie side by side; 1 for planes
 
-
-def pack_line_meaning(  # noqa: PLR0913 - the emitted functions' own arguments
-    target: Array,
-    source: Array,
-    tables: tuple[Table, Table],
-    counts: tuple[int, int, int],
-    channels: tuple[int, int],
-    steps: tuple[int, int],
-    columns: int,
-) -> None:
-    """Compute in NumPy what packing computes: planes where ``columns`` is 1, else panels.
-
-    ``channels`` are how many and how far apart their planes, or panels, lie.
-    """
-    (reads, places), (head, body, tail) = tables, counts
-    for c in range(channels[0]):
-        plane = target[c // columns * channels[1] + c % columns :]
-        for i in range(head + body + tail):
-            inside = head <= i < head + body
-            value = source[reads[i] * steps[0] + c * steps[1]] if inside else 0
-            plane[places[i] * columns] = value
+FAR_CHANNELS = 16  # packed at a time then
+FAR = 1024  # elements from channel to channel that put each into a page of its own
 
 
-def emit_pack_planes(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
-    """Emit ``pack(target, source, reads, places, head, body, tail, channels, pitch, x, c, side)``.
-
-    Points go side by side into planes ``pitch`` apart.  ``side`` tells that reads and places
-    both run on by one.
-    """
-    b, arguments, made = _begin(module, f"pack_side_planes_{dtype}", dtype)
-    target, source, reads, places, head, body, tail, channels, pitch, x_step, c_step, side = (
-        arguments
+def emit_pack_sides(module: ir.Module, shape: KernelShape, packers: Packers) -> None:
+    """Emit ``pack_sides(record, scratch, item)``: some channels of a side, for all work items."""
+    pointer = FLOATS[shape.dtype].as_pointer()
+    made, b = function(
+        module, f"pack_sides_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
     )
-    scalar = FLOATS[dtype]
-    after = b.add(head, body)
-    end = b.add(after, tail)
-    with counted(b, channels) as c:
-        plane = place(b, target, b.mul(c.index, pitch))
-        for first, last in ((number(0), head), (after, end)):
-            with counted(b, last, first=first) as point:
-                store(b, ir.Constant(scalar, 0.0), plane, load(b, places, point.index))
-    neighbours = b.and_(_is(b, side, 1), _is(b, x_step, 1))
-    squares = b.and_(_is(b, side, 1), _is(b, c_step, 1))
-    squares = b.and_(squares, b.icmp_signed(">", body, number(0)))
-    begin = load(b, places, head)
-    origin = load(b, reads, head)
-    with b.if_else(neighbours) as (copied, others):
-        with copied, counted(b, channels) as c:
-            plane = place(b, target, b.add(b.mul(c.index, pitch), begin))
-            line = place(b, source, b.add(b.mul(c.index, c_step), origin))
-            widen_run(b, plane, line, body, dtype, lanes)
-        with others:
-            mask = b.select(squares, number(-lanes), number(0))
-            whole_x, whole_c = b.and_(body, mask), b.and_(channels, mask)
-            with counted(b, whole_x, step=lanes) as x:
-                line = place(b, source, b.mul(b.add(origin, x.index), x_step))
-                points = [place(b, line, b.mul(number(i), x_step)) for i in range(lanes)]
-                column = place(b, target, b.add(begin, x.index))
-                with counted(b, whole_c, step=lanes) as c:
-                    rows = [widened(b, point, c.index, dtype, lanes) for point in points]
-                    for i, row in enumerate(transpose(b, rows)):
-                        plane = b.mul(b.add(c.index, number(i)), pitch)
-                        store(b, row, column, plane)
-            with counted(b, channels) as c:
-                done = b.select(b.icmp_signed("<", c.index, whole_c), whole_x, number(0))
-                plane = place(b, target, b.mul(c.index, pitch))
-                line = place(b, source, b.mul(c.index, c_step))
-                with counted(b, after, first=b.add(head, done)) as point:
-                    value = widened(b, line, b.mul(load(b, reads, point.index), x_step), dtype)
-                    store(b, value, plane, load(b, places, point.index))
+    record, _, item = made.args
+    r = Record(b, record, FIELDS, ARRAYS)
+    block, _ = emit_block(b, r, number(0), begins=False)
+    chunks = b.add(r.pack_a_chunks, r.pack_b_chunks)
+    group, index = b.sdiv(item, chunks), b.srem(item, chunks)
+    target = place(b, r.pointer_to("common", pointer), b.mul(group, r.shared))
+    with b.if_else(b.icmp_signed("<", index, r.pack_a_chunks)) as (side_a, side_b):
+        with side_a:
+            first = b.mul(index, r.pack_a)
+            height = b.select(is_swapped(b, r), number(1), number(shape.rows[0]))
+            into = place(b, target, b.mul(b.sdiv(first, height), r.a_plane))
+            pack_a(b, r, shape, packers, block, (group, first, r.pack_a), into)
+        with side_b:
+            first = b.mul(b.sub(index, r.pack_a_chunks), r.pack_b)
+            panel = b.mul(b.sdiv(first, number(shape.columns)), r.b_plane)
+            into = place(b, target, b.add(r.shared_b, panel))
+            pack_b(b, r, shape, packers, block, (group, first, r.pack_b), into)
     b.ret_void()
-    return made
 
 
-def emit_pack_panels(module: ir.Module, dtype: str, lanes: int, columns: int) -> ir.Function:
-    """Emit ``pack`` with the same arguments: channels side by side, in panels ``pitch`` apart.
-
-    ``side`` tells that reads run on by one.  Of the last panel's channels that there are none for,
-    only points of zeros are written.
-    """
-    b, arguments, made = _begin(module, f"pack_side_panels_{dtype}", dtype)
-    target, source, reads, places, head, body, tail, channels, pitch, x_step, c_step, _ = arguments
-    vector = ir.VectorType(FLOATS[dtype], lanes)
-    after = b.add(head, body)
-    end = b.add(after, tail)
-    for first, last in ((number(0), head), (after, end)):
-        with counted(b, last, first=first) as i:
-            point = place(b, target, b.mul(load(b, places, i.index), number(columns)))
-            with counted(b, channels, step=columns) as c:
-                panel = place(b, point, b.mul(b.sdiv(c.index, number(columns)), pitch))
-                for v in range(0, columns, lanes):
-                    store(b, zeros(vector), panel, v)
-    with b.if_else(_is(b, c_step, 1)) as (side_by_side, apart):
-        with side_by_side, counted(b, after, first=head) as i:
-            point = place(b, target, b.mul(load(b, places, i.index), number(columns)))
-            read = place(b, source, b.mul(load(b, reads, i.index), x_step))
-            whole = b.sub(channels, b.srem(channels, number(columns)))
-            with counted(b, whole, [point], step=columns) as c:
-                line = place(b, read, c.index)
-                for v in range(0, columns, lanes):
-                    store(b, widened(b, line, v, dtype, lanes), c.carried[0], v)
-                c.carried = [place(b, c.carried[0], pitch)]
-            (panel,) = c.carried
-            vectors = b.and_(channels, number(-lanes))
-            with counted(b, vectors, first=whole, step=lanes) as c:
-                store(b, widened(b, read, c.index, dtype, lanes), panel, b.sub(c.index, whole))
-            with counted(b, channels, first=vectors) as c:
-                store(b, widened(b, read, c.index, dtype), panel, b.sub(c.index, whole))
-        with apart:
-            _transpose_panels(b, arguments, dtype, lanes, columns)
-    b.ret_void()
-    return made
-
-
-def _transpose_panels(
-    b: ir.IRBuilder, arguments: Sequence[ir.Value], dtype: str, lanes: int, columns: int
+def pack_a(  # noqa: PLR0913 - which channels of which block, where to, and by what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    packers: Packers,
+    block: Block,
+    start: tuple[ir.Value, ir.Value, ir.Value],
+    target: ir.Value,
 ) -> None:
-    """Transpose squares where points are neighbours in memory, single elements elsewhere."""
-    target, source, reads, places, head, body, _, channels, pitch, x_step, c_step, side = arguments
-    after = b.add(head, body)
-    squares = b.and_(_is(b, side, 1), _is(b, x_step, 1))
-    squares = b.and_(squares, b.icmp_signed(">", body, number(0)))
-    mask = b.select(squares, number(-lanes), number(0))
-    whole_x, whole_c = b.and_(body, mask), b.and_(channels, mask)
-    origin = load(b, reads, head)
-    size = number(columns)
-
-    def column(c: ir.Value) -> ir.Value:
-        return place(b, target, b.add(b.mul(b.sdiv(c, size), pitch), b.srem(c, size)))
-
-    with counted(b, whole_c, step=lanes) as c:
-        line = place(b, source, b.add(b.mul(c.index, c_step), origin))
-        planes = [place(b, line, b.mul(number(i), c_step)) for i in range(lanes)]
-        into = column(c.index)
-        with counted(b, whole_x, step=lanes) as x:
-            rows = [widened(b, plane, x.index, dtype, lanes) for plane in planes]
-            first = b.add(head, x.index)
-            for i, row in enumerate(transpose(b, rows)):
-                where = load(b, places, b.add(first, number(i)))
-                store(b, row, into, b.mul(where, size))
-    with counted(b, channels) as c:
-        done = b.select(b.icmp_signed("<", c.index, whole_c), whole_x, number(0))
-        into = column(c.index)
-        line = place(b, source, b.mul(c.index, c_step))
-        with counted(b, after, first=b.add(head, done)) as point:
-            value = widened(b, line, b.mul(load(b, reads, point.index), x_step), dtype)
-            store(b, value, into, b.mul(load(b, places, point.index), size))
+    """Pack side A: planes where rows are taps and channels, else tiles of channels."""
+    swapped = is_swapped(b, r)
+    height = b.select(swapped, number(1), number(shape.rows[0]))
+    pack = b.select(swapped, packers[1], packers[shape.rows[0]])
+    _pack_side(b, r, ("a", shape.dtype), block, pack, start, (target, height))
 
 
-def pack_side(  # noqa: PLR0913 - which side, where from, where to, and by what
+def pack_b(  # noqa: PLR0913 - which channels of which block, where to, and by what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    packers: Packers,
+    block: Block,
+    start: tuple[ir.Value, ir.Value, ir.Value],
+    target: ir.Value,
+) -> None:
+    """Pack side B: panels of channels."""
+    columns = number(shape.columns)
+    _pack_side(b, r, ("b", shape.dtype), block, packers[shape.columns], start, (target, columns))
+
+
+def is_swapped(b: ir.IRBuilder, r: Record) -> ir.Value:
+    """Tell whether the fine side is A."""
+    return b.icmp_signed("!=", r.swapped, number(0))
+
+
+def _pack_side(  # noqa: PLR0913 - which side, where from, where to, and by what
     b: ir.IRBuilder,
     r: Record,
     kind: tuple[str, str],
     block: Block,
-    pack: ir.Function,
-    start: tuple[ir.Value, ir.Value],
-    target: tuple[ir.Value, int],
+    pack: ir.Value,
+    start: tuple[ir.Value, ir.Value, ir.Value],
+    target: tuple[ir.Value, ir.Value],
 ) -> None:
-    """Pack all that the block needs of a side, beginning with a group and a channel of it.
+    """Pack all that the block needs of a side.
 
-    ``target`` is where, and how many channels of a point lie side by side there.
+    ``start`` is a group, a channel of it, and how many from there.  ``target`` is where, and how
+    many channels of a point lie side by side there.  Where channels lie far apart, only
+    a few of them are read at a time, line after line.
     """
     side, dtype = kind
 
@@ -198,103 +108,108 @@ def pack_side(  # noqa: PLR0913 - which side, where from, where to, and by what
         value: ir.Value = getattr(r, f"{side}_{name}")
         return value
 
-    group, channel = start
+    group, channel, most = start
     scratch, columns = target
     stored = STORED[dtype].as_pointer()
     offset = b.add(b.mul(group, field("g")), b.mul(channel, field("c")))
     source = place(b, r.pointer_to(f"side_{side}", stored), offset)
-    channels = smaller(b, b.sub(field("channels"), channel), field("most"))
-    with counted(b, r.outer, [field("combinations")]) as axis:
+    channels = smaller(b, b.sub(field("channels"), channel), most)
+    with counted(b, r.outer, [number(1)]) as axis:
         d = axis.index
         count = b.sub(load(b, block.stops, d), load(b, block.starts, d))
         extent = b.add(count, r.at(f"{side}_halos", d))
         store(b, extent, block.extents, d)
+        store(b, number(0), block.lows, d)
         axis.carried = [b.mul(axis.carried[0], extent)]
     lines = axis.carried[0]
     first = b.add(b.mul(block.start, field("step")), field("low"))
     limit = smaller(b, field("size"), b.add(b.mul(block.stop, field("step")), field("slack")))
     points = b.add(b.sub(block.stop, block.start), field("halo"))
     points = b.mul(points, field("width"))
-    head, body = _count_inside(b, field("reads"), points, (b.neg(first), b.sub(limit, first)))
+    head, body = _count_inside(b, field, points, (b.neg(first), b.sub(limit, first)))
     tail = b.sub(b.sub(points, head), body)
-    with counted(b, lines) as line:
-        into, read, valid = _find_line(b, r, side, block, line.index)
+    far = b.icmp_signed(">=", field("c"), number(FAR))
+    few = b.mul(b.sdiv(b.add(columns, number(FAR_CHANNELS - 1)), columns), columns)
+    at_once = b.select(far, few, channels)
+    turns = b.sdiv(b.add(channels, b.sub(at_once, number(1))), at_once)
+    with (
+        counted(b, turns) as turn,
+        counted(b, field("combinations")) as combination,
+        counted(b, lines),
+    ):
+        into, read, valid = _next_line(b, r, side, block, combination.index)
         read = b.select(valid, b.add(read, b.mul(first, field("x"))), number(0))
+        done = b.mul(turn.index, at_once)
+        panel = b.mul(b.sdiv(done, columns), field("plane"))
         arguments = [
-            place(b, scratch, b.mul(into, number(columns))),
-            place(b, source, read),
+            place(b, scratch, b.add(panel, b.mul(into, columns))),
+            place(b, source, b.add(read, b.mul(done, field("c")))),
             *(field(name) for name in ("reads", "places")),
             b.select(valid, head, points),
             b.select(valid, body, number(0)),
             b.select(valid, tail, number(0)),
-            channels,
+            smaller(b, b.sub(channels, done), at_once),
             *(field(name) for name in ("plane", "x", "c", "contiguous")),
+            r.plane,
         ]
         b.call(pack, arguments)
 
 
 def _count_inside(
-    b: ir.IRBuilder, reads: ir.Value, points: ir.Value, limits: tuple[ir.Value, ir.Value]
+    b: ir.IRBuilder,
+    field: Callable[[str], ir.Value],
+    points: ir.Value,
+    limits: tuple[ir.Value, ir.Value],
 ) -> tuple[ir.Value, ir.Value]:
     """Return how many points lie before the picture, and how many in it."""
     low, high = limits
-    with counted(b, points, [number(0), number(0)]) as i:
+    runs_on = b.icmp_signed(">", field("contiguous"), number(0))
+    counted_points = b.select(runs_on, number(0), points)
+    with counted(b, counted_points, [number(0), number(0)]) as i:
         before, inside = i.carried
-        read = load(b, reads, i.index)
+        read = load(b, field("reads"), i.index)
         early = b.icmp_signed("<", read, low)
         good = b.and_(b.not_(early), b.icmp_signed("<", read, high))
         i.carried = [b.add(before, b.zext(early, I64)), b.add(inside, b.zext(good, I64))]
     before, inside = i.carried
-    return before, inside
+    # What runs on is its own number.
+    first, last = (smaller(b, larger(b, limit, number(0)), points) for limit in limits)
+    last = larger(b, last, first)
+    return b.select(runs_on, first, before), b.select(runs_on, b.sub(last, first), inside)
 
 
-def _find_line(
-    b: ir.IRBuilder, r: Record, side: str, block: Block, index: ir.Value
+def _next_line(
+    b: ir.IRBuilder, r: Record, side: str, block: Block, combination: ir.Value
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Return where a line goes, in points, where it comes from, and whether it exists."""
-    with counted(b, r.outer, [index, number(0), number(0), number(1)]) as axis:
+    """Return where a line goes, in points, where it comes from, and whether it exists.
+
+    The block's lows are the line's own place, which is counted up: dividing takes longer than
+    packing a short line.
+    """
+    width = getattr(r, f"{side}_width")
+    into = b.mul(b.mul(combination, width), r.plane)
+    residues = b.mul(combination, r.outer)
+    with counted(b, r.outer, [into, number(0), number(1), number(1)]) as axis:
         d = b.sub(b.sub(r.outer, number(1)), axis.index)
-        rest, into, read, valid = axis.carried
-        extent = load(b, block.extents, d)
-        here = b.srem(rest, extent)
-        axis.carried = [
-            b.sdiv(rest, extent), b.add(into, b.mul(here, r.at("pitches", d))), read, valid,
-        ]  # fmt: skip
-    combination, into, *_ = axis.carried
-    with counted(b, r.outer, [index, number(0), number(1)]) as axis:
-        d = b.sub(b.sub(r.outer, number(1)), axis.index)
-        rest, read, valid = axis.carried
-        extent = load(b, block.extents, d)
+        into, read, valid, carry = axis.carried
+        here = load(b, block.lows, d)
         step = r.at(f"{side}_steps", d)
-        point = b.add(load(b, block.starts, d), b.srem(rest, extent))
-        residue = r.at(f"{side}_residues", b.add(b.mul(combination, r.outer), d))
-        shifted = b.add(r.at(f"{side}_lows", d), residue)
+        point = b.add(load(b, block.starts, d), here)
+        shifted = b.add(r.at(f"{side}_lows", d), r.at(f"{side}_residues", b.add(residues, d)))
         coordinate = b.add(b.mul(point, step), shifted)
         far = b.add(b.mul(load(b, block.stops, d), step), getattr(r, f"{side}_slack"))
         limit = smaller(b, r.at(f"{side}_sizes", d), far)
         good = b.and_(
             b.icmp_signed(">=", coordinate, number(0)), b.icmp_signed("<", coordinate, limit)
         )
+        following = b.add(here, carry)
+        full = b.icmp_signed("==", following, load(b, block.extents, d))
+        store(b, b.select(full, number(0), following), block.lows, d)
         axis.carried = [
-            b.sdiv(rest, extent),
+            b.add(into, b.mul(here, r.at(f"{side}_pitches", d))),
             b.add(read, b.mul(coordinate, r.at(f"{side}_source_steps", d))),
             b.and_(valid, b.zext(good, I64)),
+            b.zext(full, I64),
         ]
-    _, read, valid = axis.carried
-    width = getattr(r, f"{side}_width")
-    into = b.add(into, b.mul(b.mul(combination, width), r.plane))
+    into, read, valid, _ = axis.carried
     return into, read, b.icmp_signed("!=", valid, number(0))
-
-
-def _begin(
-    module: ir.Module, name: str, dtype: str
-) -> tuple[ir.IRBuilder, Sequence[ir.Value], ir.Function]:
-    pointers = [FLOATS[dtype].as_pointer(), STORED[dtype].as_pointer()]
-    made, b = function(module, name, [*pointers, *[I64.as_pointer()] * 2, *[I64] * 8])
-    for argument in made.args[:4]:
-        argument.add_attribute("noalias")
-    return b, made.args, made
-
-
-def _is(b: ir.IRBuilder, value: ir.Value, other: int) -> ir.Value:
-    return b.icmp_signed("==", value, number(other))

@@ -91,7 +91,7 @@ def emit_turn_out(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
             vectors = [
                 load(b, read, b.mul(b.add(first, number(j)), pitch), vector) for j in range(size)
             ]
-            for lane, row in enumerate(_turned_out(b, vectors)):
+            for lane, row in enumerate(turned_out(b, vectors)):
                 store(b, row, place(b, begin, b.mul(number(lane), row_step)))
     b.ret_void()
     return made
@@ -120,7 +120,7 @@ def turned_in(b: ir.IRBuilder, starts: list[ir.Value], size: int) -> list[ir.Val
     return transpose(b, [_joined(b, parts[i::size]) for i in range(size)]) if lanes > 1 else parts
 
 
-def _turned_out(b: ir.IRBuilder, vectors: list[ir.Value]) -> list[ir.Value]:
+def turned_out(b: ir.IRBuilder, vectors: list[ir.Value]) -> list[ir.Value]:
     """Return a row of ``len(vectors)`` elements for each lane."""
     size, lanes = len(vectors), vectors[0].type.count
     turned = transpose(b, vectors)

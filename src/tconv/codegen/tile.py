@@ -23,6 +23,7 @@ from tconv.codegen.build import (
 from tconv.codegen.stored import widened_line
 
 UNROLL = 4
+CORRELATE_VECTORS = 2  # of a point of a correlation's other side, however many a tile takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,19 +116,22 @@ def _multiply(  # noqa: PLR0913 - what one step of the innermost loop reads
     tile: Tile,
     points: list[ir.Value],
     turn: Turn,
-    step: int,
+    step: int | None,
     of_line: int | None = None,
 ) -> list[ir.Value]:
-    """Add one element of every row, times one line of vectors."""
+    """Add one element of every row, times one line of vectors.
+
+    Without a ``step`` the points are the elements themselves.
+    """
     line, *totals = turn.carried
     vector = totals[0].type
-    start = (step if of_line is None else of_line) * tile.columns
+    start = (step or 0) * tile.columns if of_line is None else of_line
     if line.type.pointee == vector.element:
         weights = [load(b, line, start + v * tile.lanes, vector) for v in range(tile.vectors)]
     else:
         weights = widened_line(b, line, start, tile.dtype, (tile.vectors, tile.lanes))
     for r, point in enumerate(points):
-        datum = load(b, place(b, point, turn.index), step)
+        datum = load(b, point) if step is None else load(b, place(b, point, turn.index), step)
         row = splat(b, datum, tile.lanes)
         for v in range(tile.vectors):
             k = r * tile.vectors + v
@@ -137,61 +141,81 @@ def _multiply(  # noqa: PLR0913 - what one step of the innermost loop reads
 
 def correlate_tile_meaning(  # noqa: PLR0913 - the emitted function's own arguments
     sums: npt.NDArray[np.floating],
+    start: npt.NDArray[np.floating],
     data: npt.NDArray[np.floating],
     other: npt.NDArray[np.floating],
     rows: npt.NDArray[np.int64],
     segments: npt.NDArray[np.int64],
     other_segments: npt.NDArray[np.int64],
     depth: int,
-    step: int,
+    steps: tuple[int, int],
 ) -> None:
     """Compute in NumPy what the code from :func:`emit_correlate_tile` computes.
 
-    ``sums[r, v] += sum of data[segments[s] + rows[r] + k] *
-    other[other_segments[s] + k * step + v]``
+    ``sums[r, v] = start[r, v] + sum of data[segments[s] + rows[r] + k * steps[0]] *
+    other[other_segments[s] + k * steps[1] + v]``
     """
     columns = sums.size // len(rows)
     points = np.arange(depth)
-    left = data[segments[:, None, None] + rows[:, None] + points]
-    right = other[(other_segments[:, None] + points * step)[..., None] + np.arange(columns)]
-    sums += np.einsum("srk,skv->rv", left, right).reshape(sums.shape)
+    left = data[segments[:, None, None] + rows[:, None] + points * steps[0]]
+    right = other[(other_segments[:, None] + points * steps[1])[..., None] + np.arange(columns)]
+    sums[...] = start + np.einsum("srk,skv->rv", left, right).reshape(sums.shape)
 
 
-def emit_correlate_tile(module: ir.Module, tile: Tile) -> ir.Function:
-    """Emit ``tile(sums, data, other, rows, segments, other_segments, count, depth, step)``.
+def emit_correlate_tile(module: ir.Module, tile: Tile, pitch: int = 0) -> ir.Function:
+    """Emit ``tile(sums, start, data, other, rows, segments, other_segments, count, depth, ...)``.
 
-    Its meaning is :func:`correlate_tile_meaning`.  Both sides are data here: the depth runs
-    along points, and the vectors along the other side's channels.
+    Its meaning is :func:`correlate_tile_meaning`, for so many tiles one after another as a
+    further argument tells.  Their rows follow each other in the table, and two more arguments are
+    how far apart their sums lie, and where those start.  Both sides are data here: the depth runs
+    along points, and the vectors along the other side's channels, whose points lie
+    two vectors apart.  With a ``pitch`` the rows lie side by side from where the
+    first is, and points so far apart: one stream that needs one address.
     """
     scalar = FLOATS[tile.dtype]
     vector = ir.VectorType(scalar, tile.lanes)
     pointer, table = scalar.as_pointer(), I64.as_pointer()
     made, b = function(
         module,
-        f"correlate_{tile.name}",
-        [pointer, pointer, pointer, table, table, table, *[I64] * 3],
+        f"correlate_{tile.name}_{pitch}",
+        [*[pointer] * 4, *[table] * 3, *[I64] * 5],
     )
-    sums, data, other, rows, segments, other_segments, count, depth, step = made.args
-    for argument in made.args[:6]:
+    _, _, data, other, _, segments, other_segments, count, depth, *_ = made.args
+    for argument in made.args[2:7]:  # sums may go back where they started
         argument.add_attribute("noalias")
-    offsets = [load(b, rows, r) for r in range(tile.rows)]
-    start = [load(b, sums, k * tile.lanes, vector) for k in range(tile.rows * tile.vectors)]
     whole = b.and_(depth, number(-UNROLL))
+    step = CORRELATE_VECTORS * tile.lanes
+    tiles, sums_step, start_step = made.args[9:]
 
-    with counted(b, count, start) as segment:
-        origin = place(b, data, load(b, segments, segment.index))
-        points = [place(b, origin, offset) for offset in offsets]
-        line = place(b, other, load(b, other_segments, segment.index))
-        with counted(b, whole, [line, *segment.carried], step=UNROLL) as main:
-            for unrolled in range(UNROLL):
-                main.carried[1:] = _multiply(b, tile, points, main, unrolled, of_line=0)
-                main.carried[0] = place(b, main.carried[0], step)
-        with counted(b, depth, main.carried, first=whole) as rest:
-            rest.carried[1:] = _multiply(b, tile, points, rest, 0)
-            rest.carried[0] = place(b, rest.carried[0], step)
-        segment.carried = rest.carried[1:]
+    def multiply(point: Turn, points: list[ir.Value], unrolled: int) -> list[ir.Value]:
+        if not pitch:
+            return _multiply(b, tile, points, point, unrolled, of_line=unrolled * step)
+        (first,) = points
+        at = place(b, first, b.mul(point.index, number(pitch)))
+        each = [place(b, at, unrolled * pitch + r) for r in range(tile.rows)]
+        return _multiply(b, tile, each, point, None, of_line=unrolled * step)
 
-    for k, total in enumerate(segment.carried):
-        store(b, total, sums, k * tile.lanes)
+    with counted(b, tiles, [made.args[0], made.args[1], made.args[4]]) as turn:
+        sums, start, rows = turn.carried
+        offsets = [load(b, rows, r) for r in range(1 if pitch else tile.rows)]
+        begun = [load(b, start, k * tile.lanes, vector) for k in range(tile.rows * tile.vectors)]
+        with counted(b, count, begun) as segment:
+            origin = place(b, data, load(b, segments, segment.index))
+            points = [place(b, origin, offset) for offset in offsets]
+            line = place(b, other, load(b, other_segments, segment.index))
+            with counted(b, whole, [line, *segment.carried], step=UNROLL) as main:
+                for unrolled in range(UNROLL):
+                    main.carried[1:] = multiply(main, points, unrolled)
+                main.carried[0] = place(b, main.carried[0], UNROLL * step)
+            with counted(b, depth, main.carried, first=whole) as rest:
+                rest.carried[1:] = multiply(rest, points, 0)
+                rest.carried[0] = place(b, rest.carried[0], step)
+            segment.carried = rest.carried[1:]
+        for k, total in enumerate(segment.carried):
+            store(b, total, sums, k * tile.lanes)
+        steps = sums_step, start_step, number(tile.rows)
+        turn.carried = [
+            place(b, each, further) for each, further in zip(turn.carried, steps, strict=True)
+        ]
     b.ret_void()
     return made

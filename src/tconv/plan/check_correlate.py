@@ -58,6 +58,7 @@ class CorrelateRun:
         self.r = Record(recipe.record, correlate.SCALARS, correlate.ARRAYS)
         self.scratch = Scratch(self.r, recipe.scratch, problem.dtype)
         self.swapped = self.r.swapped != 0
+        self.a_rows = 1 if self.swapped else tile_rows  # of side A that lie side by side
         self.coarse = problem.batch, *problem.spatial(Operand.COARSE)
         self.fine = problem.batch, *problem.spatial(Operand.FINE)
         self.taps = [*product(*(range(axis.taps) for axis in problem.axes))]
@@ -65,6 +66,7 @@ class CorrelateRun:
     def check(self) -> None:
         """Run every item and every block, then look whether anything was left out."""
         self._check_sizes()
+        self._check_shared()
         shifts: set[_Shift] = set()
         shapes: set[tuple[int, int, tuple[int, ...]]] = set()
         for part in self._parts():
@@ -90,6 +92,7 @@ class CorrelateRun:
         due = (len(problem.axes), rows, columns, rows, columns)
         demand(found == due, "sizes are not the problem's", found)
         r.positive("pieces", "piece_blocks", "run_points", "sums", "a_plane", "b_plane")
+        r.positive("block_tiles", "block_panels")
         r.positive(*(f"{name}_chunks" for name in ("tap", "row", "panel")))
         r.positive(*(f"chunk_{name}" for name in ("taps", "rows", "panels")))
         steps = dict.fromkeys(("a_source_steps", "b_source_steps"), r.outer)
@@ -97,6 +100,27 @@ class CorrelateRun:
         demand(r.sums % recipe.lanes == 0, "sums end inside a vector", r.sums)
         left = r.columns - (r.panels - 1) * self.columns
         demand(0 < left <= self.columns, "panels do not take every channel once", r.panels)
+
+    def _check_shared(self) -> None:
+        """Look whether what is packed for all work items is whole, and has room."""
+        r, recipe = self.r, self.recipe
+        packs = 0
+        if r.shared != 0:
+            demand((r.all_blocks, r.pieces) == (1, 1), "sides are shared by blocks", r.all_blocks)
+            ends = []
+            for side, width in (("a", self.a_rows), ("b", self.columns)):
+                channels, most, chunks, plane = (
+                    r.scalars[name.format(side)]
+                    for name in ("{}_channels", "pack_{}", "pack_{}_chunks", "{}_plane")
+                )
+                whole = most > 0 and most % width == 0 and chunks == -(-channels // most)
+                demand(whole, "channels are not all packed once", (side, most, chunks))
+                packs += chunks
+                ends.append(-(-channels // width) * plane)
+            fits = ends[0] <= r.shared_b and r.shared_b + ends[1] <= r.shared
+            demand(fits, "shared sides overlap, or leave their place", (ends, r.shared))
+        due = self.problem.groups * packs
+        demand(recipe.packs == due, "sides are not all packed once", recipe.packs)
 
     def _width(self, panel: int) -> int:
         """Return how many channels the sums of a panel have, used or not."""
@@ -142,8 +166,12 @@ class CorrelateRun:
         for panel in part.panels:
             used = min(r.columns - panel * self.columns, self.columns)
             demand(used <= self._width(panel), "a panel is stored wider than summed", panel)
-        self.scratch.touch("region", self._packed_rows(part) * r.a_plane)
-        self.scratch.touch("b", len(part.panels) * r.b_plane)
+        if r.shared == 0:
+            self.scratch.touch("region", -(-self._packed_rows(part) // self.a_rows) * r.a_plane)
+            self.scratch.touch("b", len(part.panels) * r.b_plane)
+        else:
+            whole = self.swapped or part.rows.start % self.height == 0
+            demand(whole, "rows begin inside a tile", part)
         if r.pieces == 1:
             self.scratch.touch("sums", r.sums)
 
@@ -165,7 +193,10 @@ class CorrelateRun:
         rows, tiles = self._tile_rows(part)
         first = part.taps.start * r.rows if self.swapped else part.rows.start
         offsets = r.part("row_offsets", first, tiles * self.height)
-        channels, shifts = np.divmod(offsets, r.a_plane)
+        planes, shifts = np.divmod(offsets, r.a_plane)
+        channels = planes * self.a_rows
+        if not self.swapped:  # a tile begins where its first row does; the others lie beside it
+            channels, shifts = channels + shifts, np.zeros_like(shifts)
         packed = ((channels >= 0) & (channels < self._packed_rows(part))).all()
         demand(packed, "a row is a channel that was not packed", part)
         due = np.arange(rows) % r.rows
@@ -176,42 +207,54 @@ class CorrelateRun:
             pairs = {*zip(taps.tolist(), shifts[:rows].tolist(), strict=True)}
             spare = {_Shift(None, a, b) for a in shifts[rows:].tolist()}
             return spare | {_Shift(tap, a, b) for tap, a in pairs}
-        return {
-            _Shift(tap, a, r.at("shifts", tap)) for tap in part.taps for a in {*shifts.tolist()}
-        }
+        return {_Shift(tap, 0, r.at("shifts", tap)) for tap in part.taps}
 
     def _check_sums(self, part: _Part, widths: tuple[int, ...]) -> None:
         """Look whether sums lie apart, and whether each is stored for its tap, row and panel."""
         r, (rows, tiles) = self.r, self._tile_rows(part)
+        demand(not self.swapped or tiles <= r.block_tiles, "rows of taps are torn apart", part)
         tile = self.height * self.columns
-        wide = np.array(widths)
-        panels = np.arange(len(widths))
+        wide = np.array(widths)[:, None]
         # Where tiles sum: by shift, panel and row.
         shifts = np.arange(1 if self.swapped else len(part.taps))[:, None, None]
-        begins = (shifts * len(widths) + panels[:, None]) * tiles * tile
-        summed = begins + np.arange(tiles * self.height) * wide[:, None]
-        order = np.argsort(summed, axis=None)
-        starts = summed.ravel()[order]
-        stops = starts + np.broadcast_to(wide[:, None], summed.shape).ravel()[order]
-        whole = starts[0] >= 0 and stops[-1] <= r.sums and (stops[:-1] <= starts[1:]).all()
-        demand(whole, "sums overlap, or leave their place", (part, r.sums))
+        block, inside = np.divmod(np.arange(tiles * self.height), r.block_tiles * self.height)
+        blocks = -(-tiles // r.block_tiles)
+        turn, panel = np.divmod(np.arange(len(widths))[:, None], r.block_panels)
+        a_shift = r.block_tiles * tile
+        begins = (turn * blocks + block) * r.sums_step + panel * r.panel_sums
+        summed = begins + shifts * a_shift + inside * wide
+        if r.sums_step == 0:  # one after another in the same place, each stored at once
+            alone = (r.pieces, r.piece_blocks) == (1, 1)
+            demand(alone, "sums are written over before they are stored", r.sums_step)
+            for first, here in product(range(0, len(widths), r.block_panels), range(blocks)):
+                some = slice(first, first + r.block_panels)
+                self._check_apart(part, summed[:, some, block == here], wide[some])
+        else:
+            self._check_apart(part, summed, wide)
         # Where they are stored from: by tap, panel and row.
-        a_shift = len(widths) * tiles * tile
-        taps, here = np.arange(len(part.taps)), np.arange(len(part.rows))
+        taps, rows_here = np.arange(len(part.taps)), np.arange(len(part.rows))
+        block, inside = np.divmod(rows_here, r.block_tiles * self.height)
+        if self.swapped:
+            block, inside = np.zeros_like(block), rows_here
+        begins = (turn * blocks + block) * r.sums_step + panel * r.panel_sums
         for run in {len(self.taps), self.problem.axes[-1].taps}:  # as the target lies
             length = min(run, len(taps))
             demand(len(taps) % length == 0, "a run of taps ends inside a work item", part)
-            first, further = (taps // length * length)[:, None, None], taps[:, None, None] % length
-            line = first * r.rows + here if self.swapped else here
-            stored = panels[:, None] * tiles * tile + line * wide[:, None]
-            stored = stored + (0 if self.swapped else first * a_shift)
-            pitch = r.rows * wide[:, None] if self.swapped else a_shift
-            stored = stored + further * pitch
-            due = summed[:, :, :rows]
-            if self.swapped:  # rows are taps and channels
-                due = due.reshape(len(widths), len(taps), r.rows).swapaxes(0, 1)
-                due = due[:, :, part.rows.start : part.rows.stop]
-            demand(np.array_equal(stored, due), "a sum is stored in another's place", part)
+        pitch = r.rows * wide if self.swapped else a_shift
+        stored = begins + inside * wide + taps[:, None, None] * pitch
+        due = summed[:, :, :rows]
+        if self.swapped:  # rows are taps and channels
+            due = due.reshape(len(widths), len(taps), r.rows).swapaxes(0, 1)
+            due = due[:, :, part.rows.start : part.rows.stop]
+        demand(np.array_equal(stored, due), "a sum is stored in another's place", part)
+
+    def _check_apart(self, part: _Part, begins: Table, widths: Table) -> None:
+        """Look whether rows of sums lie apart, and inside what there is for them."""
+        order = np.argsort(begins, axis=None)
+        starts = begins.ravel()[order]
+        stops = starts + np.broadcast_to(widths, begins.shape).ravel()[order]
+        whole = starts[0] >= 0 and stops[-1] <= self.r.sums and (stops[:-1] <= starts[1:]).all()
+        demand(whole, "sums overlap, or leave their place", (part, self.r.sums))
 
     def _check_pieces(self) -> None:
         """Look whether pieces take every block once, and have room for their sums."""
@@ -219,8 +262,8 @@ class CorrelateRun:
         pieces = (range(p * size, min((p + 1) * size, r.all_blocks)) for p in range(r.pieces))
         taken = [block for piece in pieces for block in piece]
         demand(taken == [*range(r.all_blocks)], "pieces do not take every block once", r.pieces)
-        room = self.recipe.items * r.sums if r.pieces > 1 else 0
-        demand(room <= self.recipe.partials, "pieces have no room for their sums", room)
+        room = self.recipe.items * r.sums if r.pieces > 1 else self.problem.groups * r.shared
+        demand(room <= self.recipe.common, "there is no room for what all workers see", room)
 
     def _check_points(self, shifts: set[_Shift]) -> None:
         """Run every block with every shift: each meets each coarse point once."""
@@ -229,10 +272,10 @@ class CorrelateRun:
         met = {shift: self._met(shift.tap) for shift in shifts if shift.tap is not None}
         seen = {shift: np.zeros(math.prod(self.coarse), np.int64) for shift in met}
         for block in blocks:
-            a, b = self._pack(block, "a", self.r.a_plane), self._pack(block, "b", self._b_points())
-            places = self._places(block)
+            a, b = self._pack(block, "a", self.a_rows), self._pack(block, "b", self.columns)
+            a_places, b_places = self._places(block)
             for shift in shifts:
-                left, right = _read(a, places + shift.a), _read(b, places + shift.b)
+                left, right = _read(a, a_places + shift.a), _read(b, b_places + shift.b)
                 coarse, fine = (right, left) if self.swapped else (left, right)
                 if shift.tap is not None:
                     summed = coarse != ZERO
@@ -255,28 +298,28 @@ class CorrelateRun:
             outside = (outside[:, None] | np.array([point is None for point in fine])).ravel()
         return np.where(outside, ZERO, numbers)
 
-    def _b_points(self) -> int:
-        """Return how many points of side B fit before the next panel."""
-        return self.r.b_plane // self.columns
-
-    def _pack(self, block: Block, side: str, room: int) -> Table:
-        """Return the points of a side as packed, in a plane or panel of so many places."""
+    def _pack(self, block: Block, side: str, width: int) -> Table:
+        """Return the points of a side as packed, so many channels side by side."""
         r = self.r
+        room = r.scalars[f"{side}_plane"] // width
         grid: Point = self.fine if (side == "a") == self.swapped else self.coarse
         n = {name: r.scalars[f"{side}_{name}"] for name in correlate.SIDE_SCALARS}
         t = {name: r.outer_of(f"{side}_{name}") for name in ("sizes", "steps", "lows", "halos")}
         first = block.starts[-1] * n["step"] + n["low"]
         limit = min(n["size"], block.stops[-1] * n["step"] + n["slack"])
         points = (block.counts[-1] + n["halo"]) * n["width"]
-        reads, places = (r.part(f"{side}_{name}", 0, points) for name in ("reads", "places"))
+        if n["contiguous"] and width == 1:  # computed, each to the plane of its residue
+            quotients, rests = np.divmod(np.arange(points), n["contiguous"])
+            reads, places = np.arange(points), quotients + rests * r.plane
+        else:
+            reads, places = (r.part(f"{side}_{name}", 0, points) for name in ("reads", "places"))
         head = int((reads < -first).sum())
         read = slice(head, head + int(((reads >= -first) & (reads < limit - first)).sum()))
         line = first + reads[read]
         real = ((line >= 0) & (line < grid[-1])).all()
         demand(real, "packing reads outside a side", (side, first, block.starts))
-        for table in (reads, places) if side == "a" else (reads,):
-            runs_on = not n["contiguous"] or (np.diff(table[read]) == 1).all()
-            demand(runs_on, "what is copied whole does not lie so", side)
+        own = not n["contiguous"] or np.array_equal(reads, np.arange(points))
+        demand(own, "what is copied whole does not lie so", side)
         packed = np.full(room, UNPACKED, np.int64)
         extents = [count + halo for count, halo in zip(block.counts, t["halos"], strict=False)]
         reach = [
@@ -288,7 +331,7 @@ class CorrelateRun:
             outer = zip(block.starts, here, t["steps"], t["lows"], residues, strict=False)
             point = [(start + h) * step + low + rest for start, h, step, low, rest in outer]
             into = places + combination * n["width"] * r.plane
-            into += sum(map(mul, here, r.outer_of("pitches")))
+            into += sum(map(mul, here, r.outer_of(f"{side}_pitches")))
             fits = ((into >= 0) & (into < room)).all()
             demand(fits, "packed points leave their plane", (side, point, room))
             free = (packed[into] == UNPACKED).all() and len({*into.tolist()}) == len(into)
@@ -302,19 +345,16 @@ class CorrelateRun:
                 packed[into[read]] = number * grid[-1] + line
         return packed
 
-    def _places(self, block: Block) -> Table:
-        """Return the places that tiles read, run after run; each must come once."""
+    def _places(self, block: Block) -> tuple[Table, Table]:
+        """Return the places on both sides that tiles read, run after run; each must come once."""
         r = self.r
         apart, merged = block.counts[: r.split], [*enumerate(block.counts[:-1])][r.split :]
         demand(0 <= r.split <= r.outer, "more axes are apart than there are", r.split)
         segments, run = math.prod(apart), block.counts[-1]
-        run += sum((count - 1) * r.at("pitches", d) for d, count in merged)
+        run += sum((count - 1) * r.at("b_pitches", d) for d, count in merged)
         for part in ("a_table", "b_table"):
             self.scratch.touch_table(part, segments)
-        offsets = [
-            sum(map(mul, digits_of(segment, apart), r.outer_of("pitches")))
-            for segment in range(segments)
-        ]
+        digits = [digits_of(segment, apart) for segment in range(segments)]
         at_once = r.run_points // run if run <= r.run_points else 1
         runs = -(-run // r.run_points)
         length = (-(-run // runs) + 3) // 4 * 4
@@ -322,7 +362,11 @@ class CorrelateRun:
         for turn, piece in product(range(-(-segments // at_once)), range(runs)):
             read[turn * at_once : (turn + 1) * at_once, piece * length : (piece + 1) * length] += 1
         demand((read == 1).all(), "runs do not take every point once", (segments, run))
-        return np.add.outer(np.array(offsets, np.int64), np.arange(run))
+        a, b = (
+            np.array([sum(map(mul, here, r.outer_of(f"{side}_pitches"))) for here in digits])
+            for side in "ab"
+        )
+        return np.add.outer(a, np.arange(run)), np.add.outer(b, np.arange(run))
 
 
 def _read(packed: Table, places: Table) -> Table:

@@ -168,7 +168,7 @@ def _correlate(problem: Problem, recipe: Correlate, tile_rows: int) -> Numbers:
         rows = sum(whole_tiles(part * r.rows, tile_rows) for part in parts)
     sizes = [problem.batch, *problem.spatial(Operand.COARSE)]
     cuts = [_parts(size, block) for size, block in zip(sizes, recipe.block, strict=True)]
-    pitches = [*r.outer_of("pitches"), 1]
+    pitches = [*r.outer_of("b_pitches"), 1]
     points = turns = 0
     # How many points both sides of all blocks have.
     packed = {"a": 0, "b": 0}
@@ -185,12 +185,16 @@ def _correlate(problem: Problem, recipe: Correlate, tile_rows: int) -> Numbers:
             packed[side] += times * lines * planes
     row_chunks = 1 if recipe.swapped else r.row_chunks
     both = packed["a"] * r.a_channels * r.panel_chunks + packed["b"] * r.b_channels * row_chunks
+    both *= r.tap_chunks
+    if r.shared:
+        both = packed["a"] * r.a_channels + packed["b"] * r.b_channels
+    partials = recipe.common if recipe.stores else 0
     groups = problem.groups
     return (
         groups * rows * width * points,
-        groups * r.tap_chunks * both,
-        groups * rows * width * turns + recipe.partials,
-        recipe.partials,
+        groups * both,
+        groups * rows * width * turns + partials,
+        recipe.common,
     )
 
 

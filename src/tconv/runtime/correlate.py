@@ -9,7 +9,7 @@ import numpy.typing as npt
 from tconv.plan.correlate import FIELDS, Correlate
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 from tconv.runtime import pool
-from tconv.runtime.kernels import add_pieces_kernel, correlate_kernel
+from tconv.runtime.kernels import add_pieces_kernel, correlate_kernel, pack_sides_kernel
 from tconv.runtime.launch import SMALL, addressable
 from tconv.runtime.scratch import address, scratch_address
 from tconv.threads import get_num_threads
@@ -17,6 +17,7 @@ from tconv.threads import get_num_threads
 Array = npt.NDArray[Any]
 Strides = tuple[int, ...]
 
+MOST_ROWS = 8  # of a tile on any machine
 MOST_RECORDS = 64  # kept for each problem; a stream of odd strides must not pile up
 
 
@@ -27,35 +28,44 @@ class CorrelateRunner:
         self.problem, self.recipe = problem, recipe
         self.dtype = numpy_dtype(problem.dtype)
         self.kernel = correlate_kernel(problem.dtype)
+        self.packing = pack_sides_kernel(problem.dtype) if recipe.packs else 0
         self.adding = add_pieces_kernel(problem.dtype) if recipe.stores else 0
         sums = accumulator(problem.dtype)
         self.scratch_bytes = -(-recipe.scratch * sums.itemsize // 64) * 64
-        self.partial_bytes = recipe.partials * sums.itemsize
-        self.no_bias = np.zeros(2 * recipe.lanes * recipe.vectors, sums)
+        self.common_bytes = recipe.common * sums.itemsize
+        self.zeros = np.zeros(MOST_ROWS * recipe.lanes * recipe.vectors, sums)
         self.single = problem.flops() < SMALL
-        self.records: dict[tuple[Strides, Strides, Strides], array[int]] = {}
+        self.records: dict[tuple[Strides, Strides, Strides], list[array[int]]] = {}
 
     def run(self, coarse: Array, fine: Array, out: Array) -> bool:
         """Compute into ``out``; False when infinities make the answer doubtful."""
         recipe = self.recipe
         coarse, fine = addressable(coarse), addressable(fine)
         strides = coarse.strides, fine.strides, out.strides
-        template = self.records.get(strides)
-        if template is None:
-            template = array("q", self._strided(*strides))
+        spare = self.records.get(strides)
+        if spare is None:
+            spare = [array("q", self._strided(*strides))]
             if len(self.records) < MOST_RECORDS:
-                self.records[strides] = template
-        record, flag = template[:], array("q", [0])
+                self.records[strides] = spare
+        # Calls may come from several threads at once, so each takes a record of its own.
+        try:
+            record = spare.pop()
+        except IndexError:
+            record = array("q", self._strided(*strides))
+        flag = array("q", [0])
         threads = 1 if self.single else get_num_threads()
         workers = self.scratch_bytes * threads
-        scratch = scratch_address(workers + self.partial_bytes)
+        scratch = scratch_address(workers + self.common_bytes)
         sides = (fine, coarse) if recipe.swapped else (coarse, fine)
-        addresses = (*map(address, (*sides, out, self.no_bias)), flag.buffer_info()[0])
+        addresses = (*map(address, (*sides, out, self.zeros)), flag.buffer_info()[0])
         record[: len(addresses) + 1] = array("q", (*addresses, scratch + workers))
         where = record.buffer_info()[0]
+        if recipe.packs:
+            pool.run(self.packing, where, scratch, self.scratch_bytes, recipe.packs, threads)
         pool.run(self.kernel, where, scratch, self.scratch_bytes, recipe.items, threads)
         if recipe.stores:
             pool.run(self.adding, where, scratch, self.scratch_bytes, recipe.stores, threads)
+        spare.append(record)
         return not flag[0]
 
     def _strided(self, coarse: Strides, fine: Strides, out: Strides) -> list[int]:

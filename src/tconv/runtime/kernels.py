@@ -64,6 +64,13 @@ def add_pieces_kernel(dtype: str) -> int:
 
 
 @cache
+def pack_sides_kernel(dtype: str) -> int:
+    """Return the address of ``pack_sides(record, scratch, item)``, from the same module."""
+    shape = kernel_shape(dtype, machine())
+    return _loaded("correlate", shape, emit_correlate, f"pack_sides_{dtype}")
+
+
+@cache
 def grouped_kernel(dtype: str) -> int:
     """Return the address of ``grouped(record, scratch, item)``."""
     return _address("grouped", dtype, emit_grouped)

@@ -1,0 +1,104 @@
+"""Both sides of a correlation: what is packed of each, and where."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from tconv.plan.shifts import AxisShifts
+
+FAR = 1 << 40  # further than any array reaches
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """How one side is packed."""
+
+    numbers: dict[str, int]
+    arrays: dict[str, list[int]]
+
+
+def coarse_side(axes: list[AxisShifts], split: int, block: list[int]) -> Side:
+    """Return the block's points, with zeros between lines that are one run."""
+    *outer, last = axes
+    halos = [0 if d < split else axis.span - 1 for d, axis in enumerate(axes)]
+    halos[-1] = 0 if split == len(outer) else last.span - 1
+    points = [*range(block[-1] + halos[-1])]
+    return Side(
+        {
+            "size": last.coarse_size, "step": 1, "low": 0, "halo": halos[-1], "slack": 0,
+            "combinations": 1, "width": 1, "contiguous": 1,
+        },
+        {
+            "source_steps": [0] * len(outer),
+            "sizes": [axis.coarse_size for axis in outer],
+            "steps": [1] * len(outer),
+            "lows": [0] * len(outer),
+            "halos": halos[:-1],
+            "residues": [0] * len(outer),
+            "reads": points,
+            "places": points,
+            "pitches": pitches_of(map(sum, zip(block, halos, strict=True))),
+        },
+    )  # fmt: skip
+
+
+def fine_side(axes: list[AxisShifts], plane: int, block: list[int], *, planes: bool) -> Side:
+    """Return all that the block's windows cover, residue by residue.
+
+    Points of ``planes`` that are read one after another need no tables: those would be as long
+    as a line, and a long stride makes long lines.
+    """
+    *outer, last = axes
+    combinations = [*product(*(axis.residues for axis in outer))]
+    reach = block[-1] + last.span - 1
+    width = len(last.residues)
+    reads, places = list[int](), list[int]()
+    if not planes or width != last.stride:
+        # By NumPy: a long stride has many residues.
+        quotients = np.arange(reach)[:, None]
+        reads = (quotients * last.stride + np.array(last.residues)).ravel().tolist()
+        places = (quotients + np.arange(width) * plane).ravel().tolist()
+    return Side(
+        {
+            "size": last.fine_size, "step": last.stride, "low": last.low,
+            "halo": last.span - 1, "slack": FAR, "combinations": len(combinations),
+            "width": width, "contiguous": width if width == last.stride else 0,
+        },
+        {
+            "source_steps": [0] * len(outer),
+            "sizes": [axis.fine_size for axis in outer],
+            "steps": [axis.stride for axis in outer],
+            "lows": [axis.low for axis in outer],
+            "halos": [axis.span - 1 for axis in outer],
+            "residues": [residue for combination in combinations for residue in combination],
+            "reads": reads,
+            "places": places,
+            "pitches": pitches_of(
+                size + axis.span - 1 for axis, size in zip(axes, block, strict=True)
+            ),
+        },
+    )  # fmt: skip
+
+
+def all_shifts(axes: list[AxisShifts], plane: int, pitches: list[int]) -> list[int]:
+    """Return where in the packed fine side each tap's windows begin, in points."""
+    combinations = offsets = np.zeros(1, np.int64)
+    for axis, pitch in zip(axes, pitches, strict=True):
+        residues, quotients = np.array(axis.shifts, np.int64).T
+        combinations = (combinations[:, None] * len(axis.residues) + residues).ravel()
+        offsets = (offsets[:, None] + quotients * pitch).ravel()
+    found: list[int] = (combinations * plane + offsets).tolist()
+    return found
+
+
+def pitches_of(extents: Iterable[int]) -> list[int]:
+    """Return how far apart neighbours on each outer axis lie.
+
+    >>> pitches_of([2, 3, 4])
+    [12, 4]
+    """
+    sizes = [*extents]
+    return [math.prod(sizes[place + 1 :]) for place in range(len(sizes) - 1)]
