@@ -137,7 +137,7 @@ class PlanesRunner(Runner):
         panels = np.ascontiguousarray(taken.swapaxes(0, 1), self.sums)
         finite = bool(np.isfinite(panels).all())
         if self.order is not None:
-            panels = panels.reshape(problem.groups, -1)[:, self.order]
+            panels = np.take(panels.reshape(problem.groups, -1), self.order, axis=1)
         return PackedWeights(panels, address(panels), weights, finite=finite)
 
 
