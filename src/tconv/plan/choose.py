@@ -29,6 +29,7 @@ from tconv.problem import Operand, Problem, accumulator
 # Of the pace of full vectors of channels, about: tiles of all phases, of many of them, of one.
 MERGED_PACE, MANY_PACE, PLANES_PACE = 0.8, 0.5, 0.35
 MERGED_PHASES = 3
+SHORT_WINDOW = 512  # elements that an output reads; more pay for transposing sums
 CLEARLY = 1.1  # better by so much that what else it costs does not matter
 # Products of read and written channels a group: with more, groups fill vectors by themselves.
 MOST_PRODUCTS = {Operand.FINE: 64, Operand.COARSE: 64, Operand.WEIGHTS: 36}
@@ -153,7 +154,10 @@ def _lines_pay(problem: Problem, machine: Machine) -> bool:
     axis, fine = problem.axes[-1], problem.wanted is Operand.FINE
     read = problem.coarse_channels if fine else problem.fine_channels
     points = axis.fine_size if fine else axis.coarse_size
-    if read > SHORT_DEPTH or points < machine.lanes(problem.dtype):
+    window = math.prod(each.taps for each in problem.axes)
+    if read > SHORT_DEPTH or read * window > SHORT_WINDOW:
+        return False
+    if points < machine.lanes(problem.dtype):
         return False
     together = not fine or len_of_phases(axis) == 1
     return together and axis.stride <= MOST_RESIDUES and _layout(problem).endswith("x")

@@ -151,7 +151,7 @@ def _grouped(problem: Problem, recipe: Grouped) -> Numbers:
 
 def _grouped_weights(problem: Problem, recipe: GroupedWeights) -> Numbers:
     axes = [batch_phases(problem.batch)]
-    axes += (axis_phases(axis, Operand.COARSE) for axis in problem.axes)
+    axes += (axis_phases(axis, problem.wanted) for axis in problem.axes)
     lanes = recipe.panels * recipe.lanes
     matrix = problem.coarse_channels * problem.fine_channels
     blocks = _blocks(axes, recipe.block)

@@ -83,15 +83,16 @@ def axis_phases(axis: Axis, wanted: Operand) -> AxisPhases:
     (((2, 0), (3, 1)), ((-1, 0), (-1, 0)))
     """
     stride = len_of_phases(axis)
-    if wanted is Operand.COARSE:
-        taps = tuple(range(axis.taps))
+    if wanted is not Operand.FINE:
+        # Of weights, those that meet nothing are wanted too.
+        taps = tuple(meeting_taps(axis) if wanted is Operand.COARSE else range(axis.taps))
         offsets = tuple(axis.dilation * tap - axis.pad_begin for tap in taps)
         return AxisPhases(
             axis.fine_size, axis.coarse_size, stride, 1, 0,
             ((0, axis.coarse_size),), (taps,), (offsets,),
         )  # fmt: skip
     taps_of: list[list[int]] = [[] for _ in range(stride)]
-    for tap in reversed(range(axis.taps)):  # falling taps are rising offsets
+    for tap in reversed(meeting_taps(axis)):  # falling taps are rising offsets
         taps_of[axis.dilation * tap % stride].append(tap)
     ranges, tap_lists, offset_lists = [], [], []
     for phase, mine in enumerate(taps_of):
