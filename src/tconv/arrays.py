@@ -15,7 +15,7 @@ from tconv.problem import dtype_name, numpy_dtype
 Array = npt.NDArray[np.generic]
 NPArray = npt.NDArray[Any]
 
-MOST_TAPS = 1 << 24  # of all axes together
+MOST_TAPS = 1 << 21  # of all axes together: plans list them, a million in some seconds
 
 
 def take_array(title: str, name: str, value: object) -> Array:

@@ -162,7 +162,7 @@ def assembly(name: str, dtype: str, machine: Machine) -> str:
     module = ir.Module(name)
     shape = kernel_shape(dtype, machine)
     if name == "planes":
-        shape = KernelShape(dtype, shape.lanes, 1, (2,))
+        shape = KernelShape(dtype, shape.lanes, 1, (2, 3))
     EMITTERS[name](module, shape)
     return emit_assembly(str(module), machine)
 

@@ -100,14 +100,17 @@ def as_plan(problem: Problem, recipe: Recipe) -> Plan:
 
 
 def plans(problem: Problem, machine: Machine) -> Iterator[Plan]:
-    """Yield a plan by gather, and by planes where channels are few; or by correlate."""
+    """Yield a plan by gather, and by planes where few channels are written or read."""
     if problem.wanted is Operand.WEIGHTS:
         yield as_plan(problem, plan_correlate(problem, machine))
         return
     yield as_plan(problem, gather_plan.plan_gather(problem, machine))
     fine = problem.wanted is Operand.FINE
-    written = problem.fine_channels if fine else problem.coarse_channels
-    if written <= planes_plan.MOST_COLUMNS:
+    few = planes_plan.MOST_COLUMNS, planes_plan.SHORT_DEPTH
+    written, read = problem.fine_channels, problem.coarse_channels
+    if not fine:
+        written, read = read, written
+    if written <= few[0] or read <= few[1]:
         yield as_plan(problem, planes_plan.plan_planes(problem, machine))
 
 

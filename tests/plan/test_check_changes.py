@@ -141,17 +141,20 @@ def test_a_gather_with_one_wrong_number_is_refused(change: Change) -> None:
     refused(change.apply(cut(Operand.FINE, "gather")))
 
 
+PLANES_SCRATCH = ("sums", "lines", "targets")
 PLANES_CHANGES = [
     *(Change(name, -1) for name in ("items", "blocks", "phases", "outer_phases")),
     *(Change(name, by) for name in ("chunks", "groups", "depth", "columns") for by in (-1, 1)),
     *(Change(name, by) for name in ("size_in", "low_in", "step_in", "residue") for by in (-1, 1)),
     *(Change(name, by, 1) for name in ("sizes_in", "lows_in", "pitches") for by in (-1, 1)),
     *(Change("segments", by, i) for by in (-1, 1) for i in (0, 3, 7)),
-    *(Change(name, by) for name in ("phase_weights", "segment_count") for by in (-1, 1)),
+    *(Change(name, by) for name in ("phase_weights", "segment_counts") for by in (-1, 1)),
+    *(Change("segment_counts", by, i) for by in (-1, 1) for i in (1, 2)),
+    *(Change(name, by) for name in ("panels", "panel_weights", "run") for by in (-1, 1)),
     *(Change(name, +1, 1) for name in ("phase_weights", "segment_start", "steps_out")),
     *(Change(name, by) for name in ("step_out", "shift_out", "row") for by in (-1, 1)),
     *(Change(name, -1) for name in ("group_weights", "lines", "sums_pitch", "rows")),
-    *(Change(f"scratch_{name}", by) for name in ("sums", "lines") for by in (-200, 10**6)),
+    *(Change(f"scratch_{name}", by) for name in PLANES_SCRATCH for by in (-200, 10**6)),
     Change("scratch", -16),
 ]
 

@@ -33,6 +33,7 @@ from tconv.codegen.build import (
     store,
 )
 from tconv.codegen.rows import emit_pack_row, emit_store_row
+from tconv.codegen.short import Points, emit_short_tiles, run_short
 from tconv.codegen.tile import Tile, emit_tile
 from tconv.plan.gather import ARRAYS, FIELDS
 
@@ -80,6 +81,7 @@ def emit_gather(module: ir.Module, shape: KernelShape) -> ir.Function:
     """Emit ``gather(record, scratch, item)``, public."""
     pointer = FLOATS[shape.dtype].as_pointer()
     parts = emit_parts(module, shape)
+    short = emit_short_tiles(module, shape)
     made, b = function(
         module, f"gather_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
     )
@@ -97,7 +99,10 @@ def emit_gather(module: ir.Module, shape: KernelShape) -> ir.Function:
         lines = settle_phase(b, r, block, phase.index)
         with b.if_then(b.icmp_signed(">", lines, number(0)), likely=True):
             fill_tables(b, r, block, where, (phase.index, lines))
-            with counted(b, last, first=first) as panel:
+            points = Points(where.scratch, where.rows, where.targets, where.counts,
+                            where.target, where.weights, where.bias)  # fmt: skip
+            done = run_short(b, r, shape, short, points, phase.index, (first, last))
+            with counted(b, last, first=done) as panel:
                 direct = _stores_direct(b, r, shape, panel.index)
                 emit_panel(b, r, shape, parts, where, phase.index, (panel.index, direct))
                 with b.if_then(b.not_(direct)):

@@ -16,168 +16,32 @@ from tconv.codegen.block import (
 )
 from tconv.codegen.build import (
     FLOATS,
+    I1,
     I64,
     STORED,
     counted,
-    fma,
     function,
     larger,
     load,
     number,
     place,
     smaller,
-    splat,
     store,
-    transpose,
-    zeros,
 )
 from tconv.codegen.gather import settle_phase, target_line
-from tconv.codegen.rows import pack_run, zero_fill
-from tconv.codegen.stored import covered, if_enough, rounded, store_each, widen_each, widened
+from tconv.codegen.plane_rows import emit_pack_planes, emit_store_phases, emit_store_planes
+from tconv.codegen.plane_tile import HIDDEN, emit_plane_tile, vector_runs
 from tconv.plan.planes import ARRAYS, FIELDS
 
-
-def vector_runs(rows: int) -> tuple[int, ...]:
-    """Return how many vectors the tiles of so many rows hold, largest first, down to one.
-
-    Eight sums at least hide the latency of an addition; twelve fit the registers.
-    """
-    return {1: (8, 4, 2, 1), 2: (6, 4, 2, 1), 3: (4, 2, 1)}.get(rows, (2, 1))
-
-
-def emit_plane_tile(module: ir.Module, shape: KernelShape, rows: int, vectors: int) -> ir.Function:
-    """Emit ``tile(sums, planes, weights, segments, count, depth, step, pitch)``.
-
-    ``sums[r * pitch + v] = sum of weights[s, k, r] * planes[segments[s] + k * step + v]``
-    """
-    scalar = FLOATS[shape.dtype]
-    vector = ir.VectorType(scalar, shape.lanes)
-    pointer = scalar.as_pointer()
-    made, b = function(
-        module,
-        f"plane_tile_{shape.dtype}_{rows}x{vectors}",
-        [pointer, pointer, pointer, I64.as_pointer(), *[I64] * 4],
-    )
-    sums, planes, weights, segments, count, depth, step, pitch = made.args
-    for argument in made.args[:4]:
-        argument.add_attribute("noalias")
-    with counted(b, count, [weights, *[zeros(vector)] * (rows * vectors)]) as segment:
-        line = place(b, planes, load(b, segments, segment.index))
-        with counted(b, depth, [line, *segment.carried]) as k:
-            points, taken, *totals = k.carried
-            values = [load(b, points, v * shape.lanes, vector) for v in range(vectors)]
-            for r in range(rows):
-                weight = splat(b, load(b, taken, r), shape.lanes)
-                for v in range(vectors):
-                    here = r * vectors + v
-                    totals[here] = fma(b, weight, values[v], totals[here])
-            k.carried = [place(b, points, step), place(b, taken, rows), *totals]
-        segment.carried = k.carried[1:]
-    for r in range(rows):
-        target = place(b, sums, b.mul(number(r), pitch))
-        for v in range(vectors):
-            store(b, segment.carried[1 + r * vectors + v], target, v * shape.lanes)
-    b.ret_void()
-    return made
-
-
-def emit_pack_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
-    """Emit ``pack_planes(target, source, channels, pitch, before, count, after, steps...)``.
-
-    ``target[c * pitch + before + j] = source[c * c_step + j * x_step]``, zeros around.
-    """
-    dtype, lanes = shape.dtype, shape.lanes
-    pointers = [FLOATS[dtype].as_pointer(), STORED[dtype].as_pointer()]
-    made, b = function(module, f"pack_planes_{dtype}", [*pointers, *[I64] * 7])
-    target, source, channels, pitch, before, count, after, c_step, x_step = made.args
-    target.add_attribute("noalias")
-    source.add_attribute("noalias")
-    with counted(b, channels) as c:
-        row = place(b, target, b.mul(c.index, pitch))
-        zero_fill(b, row, before, dtype)
-        zero_fill(b, place(b, row, b.add(before, count)), after, dtype)
-    inner = place(b, target, before)
-    with b.if_else(b.icmp_signed("==", x_step, number(1))) as (rows_lie, others):
-        with rows_lie, counted(b, channels) as c:
-            row = place(b, inner, b.mul(c.index, pitch))
-            pack_run(b, row, place(b, source, b.mul(c.index, c_step)), count, dtype, lanes)
-        with others:
-            side_by_side = b.icmp_signed("==", c_step, number(1))
-            square = b.and_(side_by_side, b.icmp_signed(">=", count, number(lanes)))
-            square_c = b.select(square, if_enough(b, channels, lanes), number(0))
-            with covered(b, square_c, lanes) as c, covered(b, count, lanes) as x:
-                reads = [b.mul(b.add(x, number(i)), x_step) for i in range(lanes)]
-                points = [widened(b, place(b, source, read), c, dtype, lanes) for read in reads]
-                for i, row in enumerate(transpose(b, points)):
-                    store(b, row, place(b, inner, b.mul(b.add(c, number(i)), pitch)), x)
-            vectors = if_enough(b, count, lanes)
-            with counted(b, channels, first=square_c) as channel:
-                row = place(b, inner, b.mul(channel.index, pitch))
-                plane = place(b, source, b.mul(channel.index, c_step))
-                with covered(b, vectors, lanes) as x:
-                    reads = [b.mul(b.add(x, number(i)), x_step) for i in range(lanes)]
-                    places = [place(b, plane, read) for read in reads]
-                    widen_each(b, places, place(b, row, x), dtype)
-                with counted(b, count, first=vectors) as point:
-                    value = widened(b, plane, b.mul(point.index, x_step), dtype)
-                    store(b, value, row, point.index)
-    b.ret_void()
-    return made
-
-
-def emit_store_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
-    """Emit ``store_planes(target, sums, bias, channels, pitch, count, c_step, x_step)``.
-
-    ``target[c * c_step + j * x_step] = sums[c * pitch + j] + bias[c]``
-    """
-    dtype, scalar = shape.dtype, FLOATS[shape.dtype]
-    pointers = [STORED[dtype].as_pointer(), *[scalar.as_pointer()] * 2]
-    made, b = function(module, f"store_planes_{dtype}", [*pointers, *[I64] * 5])
-    target, sums, bias, channels, pitch, count, c_step, x_step = made.args
-    for argument in made.args[:3]:
-        argument.add_attribute("noalias")
-    lanes = shape.lanes
-    vector = ir.VectorType(scalar, lanes)
-    lines = b.icmp_signed("==", x_step, number(1))
-    side_by_side = b.and_(b.icmp_signed("==", c_step, number(1)), b.not_(lines))
-    square = b.and_(side_by_side, b.icmp_signed(">=", count, number(lanes)))
-    square_c = b.select(square, if_enough(b, channels, lanes), number(0))
-    with covered(b, square_c, lanes) as c:
-        added = load(b, bias, c, vector)
-        with covered(b, count, lanes) as x:
-            rows = [
-                load(b, place(b, sums, b.mul(b.add(c, number(i)), pitch)), x, vector)
-                for i in range(lanes)
-            ]
-            for i, point in enumerate(transpose(b, rows)):
-                line = place(b, target, b.mul(b.add(x, number(i)), x_step))
-                store(b, rounded(b, b.fadd(point, added), dtype), line, c)
-    vectors = if_enough(b, count, lanes)
-    with counted(b, channels, first=square_c) as channel:
-        row = place(b, sums, b.mul(channel.index, pitch))
-        plane = place(b, target, b.mul(channel.index, c_step))
-        value = load(b, bias, channel.index)
-        added = splat(b, value, lanes)
-        with covered(b, vectors, lanes) as x:
-            kept = rounded(b, b.fadd(load(b, row, x, vector), added), dtype)
-            with b.if_else(lines) as (whole, apart):
-                with whole:
-                    store(b, kept, plane, x)
-                with apart:
-                    places = [b.mul(b.add(x, number(i)), x_step) for i in range(lanes)]
-                    store_each(b, kept, plane, places)
-        with counted(b, count, first=vectors) as single:
-            total = rounded(b, b.fadd(load(b, row, single.index), value), dtype)
-            store(b, total, plane, b.mul(single.index, x_step))
-    b.ret_void()
-    return made
+NEAR_CHANNELS = 8  # packed at a time where each lies in a page of its own
 
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    tiles: list[ir.Function]
+    tiles: dict[int, ir.Function]  # by vectors
     pack: ir.Function
     store: ir.Function
+    store_phases: ir.Function
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +50,8 @@ class _Place:
 
     scratch: ir.Value
     sums: ir.Value
-    lines: ir.Value  # table: where a line's region begins
+    lines: ir.Value  # tables: where a line's region begins,
+    targets: ir.Value  # and where its first place is written
     first: ir.Value  # group
     groups: ir.Value  # of this item
     target: ir.Value
@@ -194,14 +59,32 @@ class _Place:
     bias: ir.Value
 
 
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    """Points of one phase of the outer axes, and of one or all of the last."""
+
+    outer: ir.Value
+    x: ir.Value
+    both: ir.Value
+    lines: ir.Value
+    low: ir.Value  # the first point of a line
+    begin: ir.Value  # where in the block that is
+    length: ir.Value
+    direct: ir.Value  # whether tiles write to the target
+
+
 def emit_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
-    """Emit ``planes(record, scratch, item)``, public; the first of the rows is the tile's."""
+    """Emit ``planes(record, scratch, item)``, public.
+
+    The shape's rows are the channels of a tile, and the phases of the last axis that it merges.
+    """
     pointer, stored = FLOATS[shape.dtype].as_pointer(), STORED[shape.dtype].as_pointer()
-    rows = shape.rows[0]
+    channels, merged = shape.rows
     parts = _Parts(
-        [emit_plane_tile(module, shape, rows, vectors) for vectors in vector_runs(rows)],
+        {v: emit_plane_tile(module, shape, v) for v in vector_runs(channels * merged)},
         emit_pack_planes(module, shape),
         emit_store_planes(module, shape),
+        emit_store_phases(module, shape),
     )
     made, b = function(
         module, f"planes_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
@@ -215,6 +98,7 @@ def emit_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
         scratch=scratch,
         sums=place(b, scratch, r.scratch_sums),
         lines=b.bitcast(place(b, scratch, r.scratch_lines), I64.as_pointer()),
+        targets=b.bitcast(place(b, scratch, r.scratch_targets), I64.as_pointer()),
         first=first,
         groups=smaller(b, b.sub(r.groups, first), r.chunk),
         target=place(b, r.pointer_to("target", stored), written),
@@ -222,30 +106,60 @@ def emit_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
         bias=place(b, r.pointer_to("bias", pointer), b.mul(first, r.columns)),
     )
     _pack_region(b, r, parts.pack, block, where, place(b, r.pointer_to("source", stored), read))
-    with counted(b, r.outer_phases) as phase:
-        lines = settle_phase(b, r, block, phase.index)
-        _fill_lines(b, r, block, where, lines)
+    with counted(b, r.outer_phases) as outer:
+        lines = settle_phase(b, r, block, outer.index)
+        _fill_lines(b, r, block, where, (outer.index, lines))
         with counted(b, r.phases) as x:
             low = larger(b, block.start, r.at("last_low", x.index))
             high = smaller(b, block.stop, r.at("last_high", x.index))
             length = larger(b, b.sub(high, low), number(0))
-            both = b.add(b.mul(phase.index, r.phases), x.index)
-            begin = b.sub(low, block.start)
-            _run_phase(b, r, shape, parts, where, (both, lines, begin, length))
-            _store_phase(b, r, parts, block, where, (phase.index, x.index, lines, low, length))
+            phase = _Phase(
+                outer=outer.index,
+                x=x.index,
+                both=b.add(b.mul(outer.index, r.phases), x.index),
+                lines=lines,
+                low=low,
+                begin=b.sub(low, block.start),
+                length=length,
+                direct=_stores_direct(b, r, shape, length),
+            )
+            with b.if_then(b.icmp_signed(">", b.mul(lines, length), number(0)), likely=True):
+                _run_phase(b, r, shape, parts, where, phase)
+                with b.if_then(b.not_(phase.direct)):
+                    _store_phase(b, r, shape, parts, where, phase)
     b.ret_void()
     return made
+
+
+def _stores_direct(b: ir.IRBuilder, r: Record, shape: KernelShape, length: ir.Value) -> ir.Value:
+    """Tell whether tiles may write to the target: whole vectors of points side by side."""
+    if STORED[shape.dtype] != FLOATS[shape.dtype] or shape.rows[1] > 1:
+        return ir.Constant(I1, 0)
+    step = b.mul(r.target_x, r.step_out)
+    plain = b.icmp_signed("==", r.activate, number(0))
+    beside = b.icmp_signed("==", step, number(1))
+    return b.and_(b.and_(plain, beside), b.icmp_signed(">=", length, number(shape.lanes)))
 
 
 def _pack_region(  # noqa: PLR0913 - where from, where to, and by what
     b: ir.IRBuilder, r: Record, pack: ir.Function, block: Block, where: _Place, source: ir.Value
 ) -> None:
-    """Pack all that the block reads, a plane each channel, each residue of the step apart."""
+    """Pack all that the block reads, a plane each channel, each residue of the step apart.
+
+    Where channels lie far apart only a few of them are read at a time, line after line.
+    """
     lines = emit_region_extents(b, r, block)
-    channels = b.mul(where.groups, r.depth)
+    every = b.mul(where.groups, r.depth)
     first = b.add(b.mul(block.start, r.step_in), r.low_in)
-    with counted(b, lines) as line:
+    together = b.icmp_signed("==", r.source_c, number(1))
+    at_once = b.select(together, every, number(NEAR_CHANNELS))
+    turns = b.sdiv(b.add(every, b.sub(at_once, number(1))), at_once)
+    with counted(b, turns) as turn, counted(b, lines) as line:
+        channel = b.mul(turn.index, at_once)
+        channels = smaller(b, b.sub(every, channel), at_once)
         target, read, valid = emit_region_line(b, r, block, line.index)
+        target = b.add(target, b.mul(channel, r.row))
+        read = b.add(read, b.mul(channel, r.source_c))
         with counted(b, r.step_in) as residue:
             origin = b.add(first, residue.index)
             # How many of origin, origin + step, ... come before 0, and how many before the end.
@@ -271,10 +185,19 @@ def _clamp(b: ir.IRBuilder, r: Record, count: ir.Value) -> ir.Value:
     return smaller(b, count, r.residue)
 
 
-def _fill_lines(b: ir.IRBuilder, r: Record, block: Block, where: _Place, lines: ir.Value) -> None:
-    """Note for every line of the phase where its region begins."""
+def _fill_lines(
+    b: ir.IRBuilder,
+    r: Record,
+    block: Block,
+    where: _Place,
+    phase_lines: tuple[ir.Value, ir.Value],
+) -> None:
+    """Note for every line of the phase where its region begins, and where it is written."""
+    phase, lines = phase_lines
     with counted(b, lines) as line:
         store(b, emit_line_offset(b, r, block, line.index), where.lines, line.index)
+        target = target_line(b, r, block, line.index, (phase, number(0)))
+        store(b, target, where.targets, line.index)
 
 
 def _run_phase(  # noqa: PLR0913 - which phase of what
@@ -283,51 +206,121 @@ def _run_phase(  # noqa: PLR0913 - which phase of what
     shape: KernelShape,
     parts: _Parts,
     where: _Place,
-    numbers: tuple[ir.Value, ir.Value, ir.Value, ir.Value],
+    phase: _Phase,
 ) -> None:
-    """Sum one phase of the last axis: for every group, line by line."""
-    both, lines, begin, length = numbers
-    lanes = number(shape.lanes)
-    vectors = b.sdiv(b.add(length, number(shape.lanes - 1)), lanes)
-    pitch = b.mul(r.lines, r.sums_pitch)
-    segments = place(b, r.segments, r.at("segment_start", both))
-    count = r.at("segment_count", both)
-    with counted(b, where.groups) as group, counted(b, lines) as line:
-        behind = b.add(b.mul(group.index, r.group_weights), r.at("phase_weights", both))
-        weights = place(b, where.weights, behind)
+    """Sum one phase: for every group and panel of its channels, line by line.
+
+    All tiles of a line are alike: the last one begins where it ends with the line, and does some
+    of the sums again.
+    """
+    lanes, direct = number(shape.lanes), phase.direct
+    up = b.select(direct, number(0), number(shape.lanes - 1))
+    vectors = b.sdiv(b.add(phase.length, up), lanes)
+    end = b.select(direct, phase.length, b.mul(vectors, lanes))
+    chosen, turns = _choose_tile(
+        b, shape, vectors, b.sdiv(b.add(end, number(shape.lanes - 1)), lanes)
+    )
+    summed = b.mul(r.lines, r.sums_pitch)
+    pitch = b.select(direct, r.target_c, summed)
+    apart = b.mul(b.mul(where.groups, r.columns), summed)
+    segments = place(b, r.segments, r.at("segment_start", phase.both))
+    kinds = 1 if shape.rows[1] == 1 else 1 + shape.rows[1]
+    counts = place(b, r.segment_counts, b.mul(phase.both, number(kinds)))
+    start = b.mul(_first_place(b, r, phase), r.target_x)
+    same = where.target.type == where.sums.type
+    with counted(b, where.groups) as group, counted(b, r.panels) as panel:
+        behind = b.add(b.mul(group.index, r.group_weights), b.mul(panel.index, r.panel_weights))
+        weights = place(b, where.weights, b.add(behind, r.at("phase_weights", phase.both)))
         plane = b.mul(b.mul(group.index, r.depth), r.row)
-        origin = b.add(b.add(load(b, where.lines, line.index), plane), begin)
-        channel = b.mul(b.mul(group.index, r.columns), pitch)
-        row = b.add(channel, b.mul(line.index, r.sums_pitch))
-        done: ir.Value = number(0)
-        for tile, size in zip(parts.tiles, vector_runs(shape.rows[0]), strict=True):
-            runs = b.sdiv(b.sub(vectors, done), number(size))
-            with counted(b, runs) as run:
-                here = b.mul(b.add(done, b.mul(run.index, number(size))), lanes)
-                sums = place(b, where.sums, b.add(row, here))
-                read = place(b, where.scratch, b.add(origin, here))
-                b.call(tile, [sums, read, weights, segments, count, r.depth, r.row, pitch])
-            done = b.add(done, b.mul(runs, number(size)))
+        first = b.mul(panel.index, number(shape.rows[0]))
+        first = smaller(b, first, b.sub(r.columns, number(shape.rows[0])))
+        channel = b.add(b.mul(group.index, r.columns), first)
+        bias = b.select(direct, place(b, where.bias, channel), b.bitcast(r.blank, where.bias.type))
+        first_place = b.add(start, b.mul(channel, r.target_c))
+        with counted(b, phase.lines) as line:
+            origin = b.add(b.add(load(b, where.lines, line.index), plane), phase.begin)
+            row = b.add(b.mul(channel, summed), b.mul(line.index, r.sums_pitch))
+            into = place(b, where.sums, row)
+            if same:
+                written = b.add(load(b, where.targets, line.index), first_place)
+                target = place(b, where.target, written)
+                into = b.select(direct, target, into)
+            for size, tile in parts.tiles.items():
+                alike = b.icmp_signed("==", chosen, number(size))
+                limit = b.sub(end, number(size * shape.lanes))
+                with b.if_then(alike), counted(b, turns) as turn:
+                    here = smaller(b, b.mul(turn.index, number(size * shape.lanes)), limit)
+                    read = place(b, where.scratch, b.add(origin, here))
+                    arguments = [place(b, into, here), bias, read, weights, segments, counts]
+                    b.call(tile, [*arguments, r.run, r.row, pitch, apart])
+
+
+def _choose_tile(
+    b: ir.IRBuilder, shape: KernelShape, most: ir.Value, vectors: ir.Value
+) -> tuple[ir.Value, ir.Value]:
+    """Return the vectors, ``most`` at most, of the tiles that cover a line soonest, and turns."""
+    rows = shape.rows[0] * shape.rows[1]
+    best: ir.Value = number(1 << 60)
+    chosen: ir.Value = number(1)
+    turns = vectors
+    for size in vector_runs(rows):
+        needed = b.sdiv(b.add(vectors, number(size - 1)), number(size))
+        cost = b.mul(needed, number(max(rows * size, HIDDEN)))
+        better = b.and_(b.icmp_signed("<", cost, best), b.icmp_signed(">=", most, number(size)))
+        best = b.select(better, cost, best)
+        chosen = b.select(better, number(size), chosen)
+        turns = b.select(better, needed, turns)
+    return chosen, turns
+
+
+def _first_place(b: ir.IRBuilder, r: Record, phase: _Phase) -> ir.Value:
+    """Return where on the last axis the first point of a line is written."""
+    return b.add(b.add(b.mul(phase.low, r.step_out), r.shift_out), phase.x)
 
 
 def _store_phase(  # noqa: PLR0913 - which phase of what
     b: ir.IRBuilder,
     r: Record,
+    shape: KernelShape,
     parts: _Parts,
-    block: Block,
     where: _Place,
-    numbers: tuple[ir.Value, ir.Value, ir.Value, ir.Value, ir.Value],
+    phase: _Phase,
 ) -> None:
-    """Store one phase of the last axis, every line with all its channels."""
-    phase, x, lines, low, length = numbers
-    coordinate = b.add(b.add(b.mul(low, r.step_out), r.shift_out), x)
+    """Store one phase of the last axis or all, every line with all its channels."""
+    merged = shape.rows[1]
+    coordinate = _first_place(b, r, phase)
     start = b.mul(coordinate, r.target_x)
     channels = b.mul(where.groups, r.columns)
     pitch = b.mul(r.lines, r.sums_pitch)
-    step = b.mul(r.target_x, r.step_out)
-    with counted(b, lines) as line:
-        offset = target_line(b, r, block, line.index, (phase, start))
+    apart = b.mul(channels, pitch)
+    with counted(b, phase.lines) as line:
+        offset = b.add(load(b, where.targets, line.index), start)
         sums = place(b, where.sums, b.mul(line.index, r.sums_pitch))
-        left = activated(b, r, sums, where.bias, (channels, length, pitch))
-        arguments = [place(b, where.target, offset), sums, left]
-        b.call(parts.store, [*arguments, channels, pitch, length, r.target_c, step])
+        target = place(b, where.target, offset)
+        left = where.bias
+        for p in range(merged):
+            mine = place(b, sums, b.mul(number(p), apart))
+            left = activated(b, r, mine, where.bias, (channels, phase.length, pitch))
+        steps = r.target_c, r.target_x
+        # One phase alone lies side by side with nothing, but channels may.
+        together: ir.Value = ir.Constant(I1, merged > 1)
+        if merged == 1 and shape.rows[0] > 1:
+            alone = b.icmp_signed("==", channels, number(shape.rows[0]))
+            beside = b.icmp_signed("==", b.mul(r.target_x, r.target_c), channels)
+            single = b.icmp_signed("==", b.mul(r.step_out, r.target_c), number(1))
+            together = b.and_(b.and_(alone, beside), single)
+        with b.if_else(together) as (all_of_them, one):
+            with all_of_them:
+                whole = b.mul(phase.length, number(merged))
+                count = whole
+                if merged > 1:
+                    count = smaller(b, whole, b.sub(r.size_out, coordinate))
+                b.call(
+                    parts.store_phases,
+                    [target, sums, left, where.groups, pitch, apart, count, *steps],
+                )
+            with one:
+                step = b.mul(r.target_x, r.step_out)
+                b.call(
+                    parts.store, [target, sums, left, channels, pitch, phase.length, steps[0], step]
+                )

@@ -47,9 +47,16 @@ class PlanesRun:
         r, problem, recipe = self.r, self.problem, self.recipe
         channels = problem.coarse_channels, problem.fine_channels
         sizes = channels if problem.wanted is Operand.FINE else channels[::-1]
-        found = (r.outer, r.groups, r.depth, r.columns, recipe.rows)
-        due = (len(problem.axes), problem.groups, *sizes, sizes[1])
+        found = (r.outer, r.groups, r.depth, r.columns)
+        due = (len(problem.axes), problem.groups, *sizes)
         demand(found == due, "sizes are not the problem's", found)
+        starts = [min(panel * recipe.rows, r.columns - recipe.rows) for panel in range(r.panels)]
+        every = {start + row for start in starts for row in range(recipe.rows)}
+        demand(every == {*range(r.columns)}, "panels are not all written channels", starts)
+        demand(r.run in (1, r.depth), "a segment has other channels than there are", r.run)
+        r.room({"blank": planes.MOST_ROWS})
+        blank = [r.at("blank", row) for row in range(planes.MOST_ROWS)]
+        demand(not any(blank), "sums do not begin with zeros", blank)
         r.positive("chunk", "chunks", "step_in", "row", "residue", "phases", "outer_phases")
         r.room(dict.fromkeys(("source_steps", "target_steps"), r.outer))
         chunks = [min(r.groups - chunk * r.chunk, r.chunk) for chunk in range(r.chunks)]
@@ -58,8 +65,9 @@ class PlanesRun:
         self.groups = max(chunks)
         items = r.chunks * r.blocks * math.prod(r.outer_of("outer_blocks"))
         demand(recipe.items == items, "work items are not all blocks", recipe.items)
-        packed = len(recipe.taps) * r.depth * r.columns
-        agreed = recipe.group_weights == r.group_weights == packed
+        packed = len(recipe.taps) * r.depth * recipe.rows
+        agreed = r.panel_weights == packed
+        agreed = agreed and recipe.group_weights == r.group_weights == r.panels * packed
         demand(agreed, "weights are packed for another record", recipe.group_weights)
         reads = [self._reads(both) for both in range(r.outer_phases * r.phases)]
         for block in all_blocks(r, [*r.outer_of("begins"), r.begin]):
@@ -69,14 +77,33 @@ class PlanesRun:
         self.outputs.check()
         self.scratch.check()
 
-    def _reads(self, both: int) -> Reads:
-        """Return all that an output of a phase reads."""
-        r, taps = self.r, self.recipe.taps
-        count, start = r.at("segment_count", both), r.at("segment_start", both)
-        first, rest = divmod(r.at("phase_weights", both), r.depth * r.columns)
-        real = rest == 0 and first >= 0 and first + count <= len(taps)
-        demand(real, "a tile reads weights that were not packed", both)
-        return [(taps[first + s], r.at("segments", start + s)) for s in range(count)]
+    def _reads(self, both: int) -> list[Reads]:
+        """Return all that an output reads, for each phase of the last axis that a tile merges."""
+        r, recipe = self.r, self.recipe
+        taps, merged, rows = recipe.taps, recipe.merged, recipe.rows
+        kinds = 1 if merged == 1 else 1 + merged
+        listed = r.depth // r.run  # entries of the segments for one tap
+        start = r.at("segment_start", both)
+        first, rest = divmod(r.at("phase_weights", both), r.depth * rows)
+        demand(rest == 0, "weights of a phase begin inside a tap", both)
+        counts = tuple(r.at("segment_counts", both * kinds + kind) for kind in range(kinds))
+        agreed = tuple(count * listed for count in recipe.counts[both]) == counts
+        demand(agreed, "weights are packed for other segments", counts)
+        found: list[Reads] = [[] for _ in range(merged)]
+        for kind, count in enumerate(counts):
+            mine = range(merged) if kind == 0 else [kind - 1]
+            for entry in range(start, start + count, listed):
+                place = r.at("segments", entry)
+                channels = [r.at("segments", entry + k) for k in range(listed)]
+                due = [place + k * r.row for k in range(listed)]
+                demand(channels == due, "channels of a tap lie elsewhere", channels)
+                real = first >= 0 and first + len(mine) <= len(taps)
+                demand(real, "a tile reads weights that were not packed", both)
+                for place_in_tile, phase in enumerate(mine):
+                    found[phase].append((taps[first + place_in_tile], place))
+                first += len(mine)
+            start += count
+        return found
 
     def _pack(self, block: Block) -> Region:
         """Return what a block reads of its first channel, each residue of the step apart."""
@@ -113,13 +140,16 @@ class PlanesRun:
         self.scratch.touch("region", end)
         return region
 
-    def _run_phase(self, block: Block, region: Region, phase: int, reads: list[Reads]) -> None:
+    def _run_phase(
+        self, block: Block, region: Region, phase: int, reads: list[list[Reads]]
+    ) -> None:
         """Sum and store, for one phase of the outer axes, those of the last after each other."""
-        r, lanes = self.r, self.recipe.lanes
+        r, lanes, merged = self.r, self.recipe.lanes, self.recipe.merged
         digits, lines, offsets = phase_lines(r, block, phase)
         demand(len(lines) <= r.lines, "a phase has more lines than there is room", r.lines)
-        self.scratch.touch_table("lines", len(lines))
-        read_planes, sum_planes = self.groups * r.depth, self.groups * r.columns
+        for table in ("lines", "targets"):
+            self.scratch.touch_table(table, len(lines))
+        read_planes, sum_planes = self.groups * r.depth, self.groups * r.columns * merged
         for x in range(r.phases):
             low = max(block.starts[-1], r.at("last_low", x))
             length = max(min(block.stops[-1], r.at("last_high", x)) - low, 0)
@@ -129,12 +159,14 @@ class PlanesRun:
                 origin = offset + low - block.starts[-1]
                 sums = ((sum_planes - 1) * r.lines + number) * r.sums_pitch
                 self.scratch.touch("sums", sums + padded if length else 0)
-                for _, place in reads[x] if length else ():
-                    # Vectors read past the last point, from whatever lies there.
-                    self.scratch.touch(
-                        "region", origin + place + (read_planes - 1) * r.row + padded
-                    )
                 target = target_line(r, line, digits)
-                for k in range(length):
-                    point = *target, (low + k) * r.step_out + r.shift_out + x
-                    self.outputs.store(point, sum_terms(region, origin + k, reads[x]))
+                for p, mine in enumerate(reads[x]):
+                    for _, place in mine if length else ():
+                        # Vectors read past the last point, from whatever lies there.
+                        end = origin + place + (read_planes - 1) * r.row + padded
+                        self.scratch.touch("region", end)
+                    for k in range(length):
+                        here = (low + k) * r.step_out + r.shift_out + x + p
+                        # Merged phases end where the line does.
+                        if merged == 1 or here < r.size_out:
+                            self.outputs.store((*target, here), sum_terms(region, origin + k, mine))

@@ -13,13 +13,23 @@ from tconv.plan.grouped_weights import GroupedWeights, plan_grouped_weights
 from tconv.plan.machine import Machine, padded
 from tconv.plan.phases import len_of_phases
 from tconv.plan.plan import Plan, Step
-from tconv.plan.planes import MOST_COLUMNS, MOST_RESIDUES, Planes, plan_planes
+from tconv.plan.planes import (
+    MOST_COLUMNS,
+    MOST_RESIDUES,
+    MOST_ROWS,
+    SHORT_DEPTH,
+    Planes,
+    plan_planes,
+)
 from tconv.plan.taps import tap_products
 from tconv.plan.winograd import Winograd, error_bounds, plan_winograd
 from tconv.plan.winograd_choice import Worth, weigh
 from tconv.problem import Operand, Problem, accumulator
 
-PLANES_PACE = 0.35  # of the peak, about
+# Of the pace of full vectors of channels, about: tiles of all phases, of many of them, of one.
+MERGED_PACE, MANY_PACE, PLANES_PACE = 0.8, 0.5, 0.35
+MERGED_PHASES = 3
+SHORT_WINDOW = 512  # elements that an output reads; more pay for transposing sums
 CLEARLY = 1.1  # better by so much that what else it costs does not matter
 # Products of read and written channels a group: with more, groups fill vectors by themselves.
 MOST_PRODUCTS = {Operand.FINE: 64, Operand.COARSE: 64, Operand.WEIGHTS: 36}
@@ -100,6 +110,10 @@ def _data_plan(
         return _cells(problem, plan_cells(problem, machine), (few, *slower))
     if written <= MOST_COLUMNS and problem.axes[-1].stride <= MOST_RESIDUES:
         return _planes(problem, plan_planes(problem, machine), (few, *slower))
+    if _lines_pay(problem, machine):
+        read = problem.coarse_channels if fine else problem.fine_channels
+        short = (name, f"{read} channels a group are too short a run")
+        return _planes(problem, plan_planes(problem, machine), (short, *slower))
     many = ("planes", f"{written} channels a group fill vectors by themselves")
     return _gather(problem, plan_gather(problem, machine), (many, *slower))
 
@@ -116,8 +130,37 @@ def _cells_pay(problem: Problem, machine: Machine) -> bool:
     if taps * channels != neighbours_of(problem) * columns:
         return False  # an infinity must not meet the zeros that stand for taps that are not there
     lanes = machine.lanes(problem.dtype)
-    alone = channels / padded(channels, lanes) if channels > MOST_COLUMNS else PLANES_PACE
+    alone = channels / padded(channels, lanes)
+    if channels <= MOST_COLUMNS:
+        alone = _planes_pace(problem, lanes)
     return columns / padded(columns, lanes) > CLEARLY * alone
+
+
+def _planes_pace(problem: Problem, lanes: int) -> float:
+    """Return how fast planes are for FINE, about, beside full vectors of channels."""
+    phases = len_of_phases(problem.axes[-1])
+    points = -(-problem.axes[-1].fine_size // phases)
+    filled = points / (-(-points // lanes) * lanes)
+    if phases * problem.fine_channels > MOST_ROWS:
+        return PLANES_PACE * filled
+    return (MERGED_PACE if phases <= MERGED_PHASES else MANY_PACE) * filled
+
+
+def _lines_pay(problem: Problem, machine: Machine) -> bool:
+    """Tell whether vectors along points are better than tiles that read few channels at a time.
+
+    They are where lines are written as they are summed.
+    """
+    axis, fine = problem.axes[-1], problem.wanted is Operand.FINE
+    read = problem.coarse_channels if fine else problem.fine_channels
+    points = axis.fine_size if fine else axis.coarse_size
+    window = math.prod(each.taps for each in problem.axes)
+    if read > SHORT_DEPTH or read * window > SHORT_WINDOW:
+        return False
+    if points < machine.lanes(problem.dtype):
+        return False
+    together = not fine or len_of_phases(axis) == 1
+    return together and axis.stride <= MOST_RESIDUES and _layout(problem).endswith("x")
 
 
 def _weights_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, str], ...]) -> Plan:

@@ -17,7 +17,13 @@ from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
 from tconv.plan.grouped import ROWS, Grouped, in_place
 from tconv.plan.grouped_weights import GroupedWeights
-from tconv.plan.phases import AxisPhases, all_phases, axis_phases, batch_phases
+from tconv.plan.phases import (
+    AxisPhases,
+    all_phases,
+    axis_phases,
+    batch_phases,
+    even_phases,
+)
 from tconv.plan.plan import Plan
 from tconv.plan.planes import Planes
 from tconv.plan.winograd import Winograd
@@ -110,13 +116,14 @@ def _gather(problem: Problem, recipe: Gather | Cells, tile_rows: int) -> Numbers
 
 
 def _planes(problem: Problem, recipe: Planes) -> Numbers:
-    axes = all_phases(problem)
+    axes = even_phases(problem)
     depth, wanted = _channels(problem)
+    rows = -(-wanted // recipe.rows) * recipe.rows
     done = stored = 0
     for taps, (*lines, length), times in _phases(axes, recipe.block):
         points = times * math.prod(lines) * _up(length, recipe.lanes)
-        done += taps * depth * wanted * points
-        stored += wanted * points
+        done += taps * depth * rows * points
+        stored += rows * points
     blocks = _blocks(axes, recipe.block)
     last = axes[-1]
     whole = -(-(last.step_in * (recipe.block[-1] - 1) + last.span) // last.step_in) * last.step_in
@@ -144,7 +151,7 @@ def _grouped(problem: Problem, recipe: Grouped) -> Numbers:
 
 def _grouped_weights(problem: Problem, recipe: GroupedWeights) -> Numbers:
     axes = [batch_phases(problem.batch)]
-    axes += (axis_phases(axis, Operand.COARSE) for axis in problem.axes)
+    axes += (axis_phases(axis, problem.wanted) for axis in problem.axes)
     lanes = recipe.panels * recipe.lanes
     matrix = problem.coarse_channels * problem.fine_channels
     blocks = _blocks(axes, recipe.block)

@@ -12,7 +12,7 @@ from tconv.plan.gather import Scratch, make_record, shrink
 from tconv.plan.grouped import FEW_PANELS, KINDS, Tap, choose_kind, in_place, spread
 from tconv.plan.machine import Machine
 from tconv.plan.phases import AxisPhases, axis_phases, batch_phases
-from tconv.problem import Operand, Problem
+from tconv.problem import Problem
 
 SCALARS = (
     "source", "coarse", "target",  # addresses, filled in by each call
@@ -60,7 +60,7 @@ def plan_grouped_weights(problem: Problem, machine: Machine) -> GroupedWeights:
     item = machine.vector_bytes // lanes
     vector = lanes * item
     axes = [batch_phases(problem.batch)]
-    axes += (axis_phases(axis, Operand.COARSE) for axis in problem.axes)
+    axes += (axis_phases(axis, problem.wanted) for axis in problem.axes)
     *outer, last = axes
     depth, rows = problem.fine_channels, problem.coarse_channels
     taps = tuple(product(*(range(axis.taps) for axis in problem.axes)))

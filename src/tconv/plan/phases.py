@@ -55,6 +55,15 @@ def all_phases(problem: Problem) -> list[AxisPhases]:
     return [batch_phases(problem.batch), *axes]
 
 
+def even_phases(problem: Problem) -> list[AxisPhases]:
+    """Return the batch and all spatial axes with phases that begin where the result begins.
+
+    All of them have the same points, but a last one: where the last point's are not all there.
+    """
+    axes = (_even(axis, problem.wanted) for axis in problem.axes)
+    return [batch_phases(problem.batch), *axes]
+
+
 def len_of_phases(axis: Axis) -> int:
     """Return into how many phases a scatter along this axis splits.
 
@@ -74,15 +83,16 @@ def axis_phases(axis: Axis, wanted: Operand) -> AxisPhases:
     (((2, 0), (3, 1)), ((-1, 0), (-1, 0)))
     """
     stride = len_of_phases(axis)
-    if wanted is Operand.COARSE:
-        taps = tuple(range(axis.taps))
+    if wanted is not Operand.FINE:
+        # Of weights, those that meet nothing are wanted too.
+        taps = tuple(meeting_taps(axis) if wanted is Operand.COARSE else range(axis.taps))
         offsets = tuple(axis.dilation * tap - axis.pad_begin for tap in taps)
         return AxisPhases(
             axis.fine_size, axis.coarse_size, stride, 1, 0,
             ((0, axis.coarse_size),), (taps,), (offsets,),
         )  # fmt: skip
     taps_of: list[list[int]] = [[] for _ in range(stride)]
-    for tap in reversed(range(axis.taps)):  # falling taps are rising offsets
+    for tap in reversed(meeting_taps(axis)):  # falling taps are rising offsets
         taps_of[axis.dilation * tap % stride].append(tap)
     ranges, tap_lists, offset_lists = [], [], []
     for phase, mine in enumerate(taps_of):
@@ -95,3 +105,35 @@ def axis_phases(axis: Axis, wanted: Operand) -> AxisPhases:
         axis.coarse_size, axis.fine_size, 1, stride, -axis.pad_begin,
         tuple(ranges), tuple(tap_lists), tuple(offset_lists),
     )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def _even(axis: Axis, wanted: Operand) -> AxisPhases:
+    """Split one axis so that a point ``q`` of a phase writes ``step_out * q + phase``."""
+    if wanted is Operand.COARSE:
+        return axis_phases(axis, wanted)
+    stride = len_of_phases(axis)
+    taps_of: list[list[int]] = [[] for _ in range(stride)]
+    for tap in reversed(meeting_taps(axis)):  # falling taps are rising offsets
+        taps_of[(axis.dilation * tap - axis.pad_begin) % stride].append(tap)
+    offsets = tuple(
+        tuple((phase + axis.pad_begin - axis.dilation * tap) // stride for tap in mine)
+        for phase, mine in enumerate(taps_of)
+    )
+    ranges = tuple(
+        (0, max(0, (axis.fine_size - phase + stride - 1) // stride)) for phase in range(stride)
+    )
+    return AxisPhases(
+        axis.coarse_size, axis.fine_size, 1, stride, 0, ranges, tuple(map(tuple, taps_of)), offsets
+    )
+
+
+def meeting_taps(axis: Axis) -> range:
+    """Return the taps between the first and the last that meet anything.
+
+    >>> meeting_taps(Axis(fine_size=5, coarse_size=3, taps=100, stride=1, dilation=1, pad_begin=9))
+    range(7, 14)
+    """
+    first = -((axis.stride * (axis.coarse_size - 1) - axis.pad_begin) // axis.dilation)
+    last = (axis.fine_size - 1 + axis.pad_begin) // axis.dilation
+    return range(min(max(first, 0), axis.taps), max(min(last + 1, axis.taps), 0))

@@ -1,7 +1,9 @@
 """The algorithm for few channels a group: vectors run along points instead of channels.
 
 The region that a block reads is packed as planes, one for each channel of several groups,
-so depthwise layers, colour heads, masks and audio fill whole vectors.
+so depthwise layers, colour heads, masks and audio fill whole vectors.  A register tile has a row
+for each of some written channels, and for every phase of the last axis where those are few: what
+is read for one phase then serves the others, and phases are stored side by side.
 """
 
 import math
@@ -17,7 +19,7 @@ from tconv.plan.gather import (
     shrink,
 )
 from tconv.plan.machine import Machine
-from tconv.plan.phases import AxisPhases, all_phases
+from tconv.plan.phases import AxisPhases, even_phases
 from tconv.problem import Operand, Problem
 
 SCALARS = (
@@ -25,10 +27,13 @@ SCALARS = (
     "source_g", "source_c", "source_x",  # element steps, by each call
     "target_g", "target_c", "target_x",
     "outer", "groups", "chunk", "chunks", "depth", "columns",
+    "panels", "panel_weights",  # written channels of one tile after the other
+    "run",  # channels read at each entry of the segments, a row apart
     "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
     "block", "begin", "end", "blocks", "phases", "span", "residue", "row",
     "outer_phases", "group_weights", "lines", "sums_pitch", "most_phases",
-    "scratch_sums", "scratch_lines", "activate", "slope", "zeros",  # the last three by each runner
+    "scratch_sums", "scratch_lines", "scratch_targets",
+    "activate", "slope", "zeros",  # by each runner
 )  # fmt: skip
 """The numbers of a record of planes, in order."""
 
@@ -37,9 +42,11 @@ ARRAYS = (
     "sizes_in", "steps_in", "steps_out", "lows_in", "shifts_out", "outer_block",
     "begins", "ends", "outer_blocks", "axis_phases", "spans", "pitches",
     "phase_low", "phase_high", "last_low", "last_high",
-    # one for each phase of all axes together
-    "phase_weights", "segment_start", "segment_count",
+    # one for each phase of all axes together; those of the last are one if they are merged
+    "phase_weights", "segment_start",
+    "segment_counts",  # of each: those that all merged phases read, then each phase's own
     "segments",
+    "blank",  # zeros: as many as a tile has rows
 )  # fmt: skip
 """The arrays of a record of planes; a number tells where in the record each begins."""
 
@@ -47,7 +54,10 @@ FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
 LONG_LINES = 16  # a line is kept whole until it is so much longer than the block is high
 MOST_RESIDUES = 4096  # of the last axis' stride: each is packed for itself
-MOST_COLUMNS = 4  # written channels of a group: one row of a register tile each
+MOST_COLUMNS = 4  # written channels of a group with which vectors of them would stay half empty
+MOST_ROWS = 6  # of a register tile: two vectors each and what they are made of fill the registers
+ROWS_PACE = {6: 1.0, 5: 1.1, 4: 1.25}  # time of a multiplication, by rows of the tile, about
+SHORT_DEPTH = 4  # channels that are listed one by one beside the taps
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +65,11 @@ class Planes:
     """All that compiled planes need to know, but addresses."""
 
     lanes: int
-    rows: int
+    rows: int  # written channels of one tile
+    merged: int  # phases of the last axis in one tile
     record: tuple[int, ...]
-    taps: tuple[tuple[int, ...], ...]  # in the order that weights are packed
+    taps: tuple[tuple[int, ...], ...]  # in the order that weights are packed, merged ones together
+    counts: tuple[tuple[int, ...], ...]  # how many of them are merged, or a phase's own
     group_weights: int
     block: tuple[int, ...]
     items: int
@@ -68,85 +80,142 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
     """Lay out blocks, chunks of groups and tables for FINE or COARSE."""
     lanes = machine.lanes(problem.dtype)
     item = machine.vector_bytes // lanes
-    axes = all_phases(problem)
+    axes = even_phases(problem)
     depth, wanted = problem.coarse_channels, problem.fine_channels
     if problem.wanted is Operand.COARSE:
         depth, wanted = wanted, depth
+    rows, last = _tile_rows(wanted), axes[-1]
+    merged = last.step_out if rows == wanted and rows * last.step_out <= MOST_ROWS else 1
+    panels = -(-wanted // rows)
     chunk = min(problem.groups, max(1, 2 * lanes // max(depth, wanted)))
-    block = _choose_block(axes, chunk * depth * item, chunk * wanted * item, machine)
+    block = _choose_block(axes, chunk * depth * item, merged * chunk * wanted * item, machine)
     blocks = [-(-(axis.end - axis.begin) // size) for axis, size in zip(axes, block, strict=True)]
     extents = [
         axis.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
     ]
-    last = axes[-1]
     residue = -(-extents[-1] // last.step_in)
     row = residue * last.step_in
     line = chunk * depth * row
     pitches = [line * math.prod(extents[place + 1 : -1]) for place in range(len(axes) - 1)]
-    arrays, taps, group_weights = _phase_tables(axes, pitches, residue, depth * wanted)
+    run = 1 if depth <= SHORT_DEPTH else depth
+    channels = range(0, depth * row if run == 1 else 1, row)
+    arrays, taps, counts = _phase_tables(axes, pitches, residue, (merged, depth * rows), channels)
     lines = math.prod(block[:-1])
     sums_pitch = -(-block[-1] // lanes) * lanes
     scratch = Scratch(item)
     scratch.take(line * math.prod(extents[:-1]) + 8 * lanes)
     chunks = -(-problem.groups // chunk)
+    panel_weights = len(taps) * depth * rows
     numbers = {
         "groups": problem.groups,
         "chunk": chunk,
         "chunks": chunks,
         "depth": depth,
         "columns": wanted,
+        "panels": panels,
+        "panel_weights": panel_weights,
+        "run": run,
         **axis_numbers(axes, block, blocks),
+        "phases": len(last.ranges) // merged,
         "residue": residue,
         "row": row,
-        "group_weights": group_weights,
+        "group_weights": panels * panel_weights,
         "lines": lines,
         "sums_pitch": sums_pitch,
-        "scratch_sums": scratch.take(chunk * wanted * lines * sums_pitch + 8 * lanes),
+        "scratch_sums": scratch.take(merged * chunk * wanted * lines * sums_pitch + 8 * lanes),
         "scratch_lines": scratch.take_table(lines),
+        "scratch_targets": scratch.take_table(lines),
     }
     arrays |= outer_tables(axes, block, blocks, [*pitches, 0])
     return Planes(
         lanes=lanes,
-        rows=wanted,
+        rows=rows,
+        merged=merged,
         record=make_record(SCALARS, ARRAYS, numbers, arrays),
         taps=tuple(taps),
-        group_weights=group_weights,
+        counts=tuple(counts),
+        group_weights=panels * panel_weights,
         block=tuple(block),
         items=chunks * math.prod(blocks),
         scratch=scratch.size,
     )
 
 
+def _tile_rows(wanted: int) -> int:
+    """Return how many written channels a tile takes: all, or so many that tiles end the soonest.
+
+    Tiles of many rows read less for each multiplication; the last one overlaps the one before.
+    """
+    if wanted <= MOST_ROWS:
+        return wanted
+    return min(ROWS_PACE, key=lambda rows: -(-wanted // rows) * rows * ROWS_PACE[rows])
+
+
 def _phase_tables(
-    axes: list[AxisPhases], pitches: list[int], residue: int, matrix: int
-) -> tuple[dict[str, list[int]], list[tuple[int, ...]], int]:
-    """Return where each phase's taps read and where its weights lie."""
+    axes: list[AxisPhases],
+    pitches: list[int],
+    residue: int,
+    sizes: tuple[int, int],
+    channels: range,
+) -> tuple[dict[str, list[int]], list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """Return where each phase's taps read and where its weights lie.
+
+    ``sizes`` are how many phases of the last axis are merged, and the weights of one tap.
+    """
     *outer, last = axes
+    merged, matrix = sizes
     arrays: dict[str, list[int]] = {name: [] for name in ARRAYS}
+    arrays["blank"] = [0] * MOST_ROWS
     taps: list[tuple[int, ...]] = []
+    counts: list[tuple[int, ...]] = []
+    groups = [_merge(last, range(x, x + merged)) for x in range(0, len(last.ranges), merged)]
     for phase in product(*(range(len(axis.ranges)) for axis in outer)):
         met = [
             list(zip(axis.taps[p], axis.offsets[p], strict=True))
             for axis, p in zip(outer, phase, strict=True)
         ]
-        for x in range(len(last.ranges)):
+        lines = [
+            (
+                sum(
+                    (o - a.low) * pitch
+                    for (_, o), a, pitch in zip(lines, outer, pitches, strict=True)
+                ),
+                tuple(t for t, _ in lines[1:]),
+            )
+            for lines in product(*met)
+        ]
+        for classes in groups:
             arrays["phase_weights"].append(len(taps) * matrix)
             arrays["segment_start"].append(len(arrays["segments"]))
-            for combination in product(*met):
-                base = sum(
-                    (offset - axis.low) * pitch
-                    for (_, offset), axis, pitch in zip(combination, outer, pitches, strict=True)
-                )
-                for tap, offset in zip(last.taps[x], last.offsets[x], strict=True):
-                    quotient, rest = divmod(offset - last.low, last.step_in)
-                    arrays["segments"].append(base + rest * residue + quotient)
-                    taps.append((*(t for t, _ in combination[1:]), tap))
-            arrays["segment_count"].append(len(arrays["segments"]) - arrays["segment_start"][-1])
-    return arrays, taps, len(taps) * matrix
+            for kind in classes:
+                for base, above in lines:
+                    for offset, mine in kind:
+                        quotient, rest = divmod(offset - last.low, last.step_in)
+                        where = base + rest * residue + quotient
+                        arrays["segments"] += [where + channel for channel in channels]
+                        taps += [(*above, tap) for tap in mine]
+            counts.append(tuple(len(lines) * len(kind) for kind in classes))
+            arrays["segment_counts"] += [count * len(channels) for count in counts[-1]]
+    return arrays, taps, counts
+
+
+def _merge(axis: AxisPhases, phases: range) -> list[list[tuple[int, list[int]]]]:
+    """Return what phases read, with their taps: all of them together, then each for itself."""
+    mine = [dict(zip(axis.offsets[p], axis.taps[p], strict=True)) for p in phases]
+    if len(mine) == 1:
+        return [[(offset, [tap]) for offset, tap in mine[0].items()]]
+    shared = [offset for offset in mine[0] if all(offset in each for each in mine)]
+    return [
+        [(offset, [each[offset] for each in mine]) for offset in shared],
+        *([(o, [tap]) for o, tap in each.items() if o not in shared] for each in mine),
+    ]
 
 
 def _choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine) -> list[int]:
-    """Return how many points of each axis one work item takes: long lines, a third of L2."""
+    """Return how many points of each axis one work item takes: long lines, half of L2.
+
+    Sums of many channels go on to the result at once, as a rule, and may be more.
+    """
     sizes = [axis.end - axis.begin for axis in axes]
     block = list(sizes)
 
@@ -156,8 +225,11 @@ def _choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machin
     def too_large() -> bool:
         extents = [a.step_in * (b - 1) + a.span for a, b in zip(axes, block, strict=True)]
         points = math.prod(block)
-        most = machine.l2 // 3 if points > FEW_POINTS else max(machine.l2 // 3, least)
-        return point * math.prod(extents) + sums * points > most
+        most = machine.l2 * 9 // 20
+        if points <= FEW_POINTS:
+            most = max(most, least)
+        read, kept = point * math.prod(extents), sums * points
+        return read + min(kept, most // 2) > most or kept > machine.l3 // 16
 
     while max(block) > 1 and too_large():
         outer = [d for d in range(1, len(block) - 1) if block[d] > 1]

@@ -104,5 +104,15 @@ class Axis:
 
 @lru_cache(maxsize=1024)
 def _meetings(axis: Axis) -> int:
-    """Count once: every plan asks several times, and windows may be long."""
-    return sum(axis.reach(tap).count for tap in range(axis.taps))
+    """Count once: every plan asks several times, and windows may be long.
+
+    Coarse points and taps are counted alike: for each of the fewer, how many of the others meet.
+    """
+    sides = sorted([(axis.coarse_size, axis.stride), (axis.taps, axis.dilation)])
+    (turns, step), (most, other) = sides
+    total = 0
+    for turn in range(turns):
+        begin = axis.pad_begin - step * turn
+        first, last = -(-begin // other), (axis.fine_size - 1 + begin) // other
+        total += max(0, min(last, most - 1) - max(first, 0) + 1)
+    return total

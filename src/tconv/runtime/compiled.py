@@ -123,8 +123,10 @@ class PlanesRunner(Runner):
     fields, across = planes_plan.FIELDS, True
 
     def __init__(self, problem: Problem, recipe: Planes) -> None:
-        super().__init__(problem, recipe, planes_kernel(problem.dtype, recipe.rows))
+        kernel = planes_kernel(problem.dtype, recipe.rows, recipe.merged)
+        super().__init__(problem, recipe, kernel)
         self.taps = tuple(np.array(recipe.taps).T) if recipe.taps else None
+        self.order = _plane_order(problem, recipe, self.letters)
 
     def pack(self, weights: Array) -> PackedWeights:
         """Return the weights group by group, tap by tap, in the kernel's order of taps."""
@@ -134,7 +136,30 @@ class PlanesRunner(Runner):
         taken = view[:0].reshape(0, *view.shape[-3:]) if self.taps is None else view[self.taps]
         panels = np.ascontiguousarray(taken.swapaxes(0, 1), self.sums)
         finite = bool(np.isfinite(panels).all())
+        if self.order is not None:
+            panels = np.take(panels.reshape(problem.groups, -1), self.order, axis=1)
         return PackedWeights(panels, address(panels), weights, finite=finite)
+
+
+def _plane_order(problem: Problem, recipe: Planes, letters: tuple[str, str]) -> Array | None:
+    """Return which of a group's weights, tap by tap, tiles read one after the other.
+
+    None where that is their order: with one panel and no merged phases.
+    """
+    depth, columns = (problem.sizes[letter] for letter in letters)
+    rows, merged = recipe.rows, recipe.merged
+    if merged == 1 and columns == rows:
+        return None
+    panels = np.minimum(np.arange(0, columns, rows), columns - rows)
+    lines = np.arange(depth)[:, None, None] * columns + np.arange(rows)  # of a tap and panel
+    found, tap = [], 0
+    for together, *alone in recipe.counts:
+        for count, phases in ((together, merged), (sum(alone), 1)):
+            taps = tap + np.arange(count * phases).reshape(count, 1, phases, 1)
+            found.append((taps * depth * columns + lines).ravel())
+            tap += count * phases
+    order: Array = panels[:, None] + np.concatenate(found)
+    return order.ravel()
 
 
 class PanelRunner(Runner):

@@ -83,9 +83,9 @@ def grouped_weights_kernel(dtype: str) -> int:
 
 
 @cache
-def planes_kernel(dtype: str, rows: int) -> int:
-    """Return the address of ``planes(record, scratch, item)`` for so many channels a group."""
-    shape = KernelShape(dtype, machine().lanes(dtype), 1, (rows,))
+def planes_kernel(dtype: str, rows: int, merged: int) -> int:
+    """Return the address of ``planes(record, scratch, item)`` for so many channels and phases."""
+    shape = KernelShape(dtype, machine().lanes(dtype), 1, (rows, merged))
     return _compiled("planes", shape, emit_planes)
 
 

@@ -1,0 +1,117 @@
+"""The register tile of planes: vectors run along points."""
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from tconv.codegen.block import KernelShape
+from tconv.codegen.build import (
+    FLOATS,
+    I64,
+    counted,
+    fma,
+    function,
+    load,
+    number,
+    place,
+    splat,
+    store,
+)
+
+UNROLL = 2  # segments of a single channel
+HIDDEN = 8  # sums at least that hide the latency of an addition
+
+
+def vector_runs(rows: int) -> tuple[int, ...]:
+    """Return how many vectors the tiles of so many rows hold, largest first, down to one.
+
+    Twelve sums fit the registers.
+    """
+    runs = {1: (8, 6, 4, 3, 2, 1), 2: (6, 4, 3, 2, 1), 3: (4, 3, 2, 1), 4: (3, 2, 1)}
+    return runs.get(rows, (2, 1))
+
+
+def emit_plane_tile(module: ir.Module, shape: KernelShape, vectors: int) -> ir.Function:
+    """Emit ``tile(sums, start, planes, weights, segments, counts, run, step, pitch, apart)``.
+
+    The shape's rows are channels and merged phases.  For every phase ``p`` and channel ``f``
+    ``sums[p * apart + f * pitch + v] = start[f] +
+    sum of weights[s, k, p, f] * planes[segments[s] + k * step + v]``
+    over the first ``counts[0]`` segments, which all phases read, and ``counts[1 + p]`` of the
+    phase's own, whose weights are ``[s, k, f]``.
+    """
+    channels, phases = shape.rows
+    scalar = FLOATS[shape.dtype]
+    pointer, table = scalar.as_pointer(), I64.as_pointer()
+    made, b = function(
+        module,
+        f"plane_tile_{shape.dtype}_{channels}x{phases}x{vectors}",
+        [*[pointer] * 4, *[table] * 2, *[I64] * 4],
+    )
+    sums, start, planes, weights, segments, counts, run, step, pitch, apart = made.args
+    for argument in made.args[:6]:
+        argument.add_attribute("noalias")
+    begun = [splat(b, load(b, start, f), shape.lanes) for f in range(channels)]
+    carried: list[ir.Value] = [weights]
+    carried += (begun[f] for _ in range(phases) for f in range(channels) for _ in range(vectors))
+    single = b.icmp_signed("==", run, number(1))
+    # Every phase together, then one after the other.
+    kinds = [range(phases), *([p] for p in range(phases))][: phases + 1 if phases > 1 else 1]
+    first: ir.Value = number(0)
+    for kind, mine in enumerate(kinds):
+        rows = [(p, f) for p in mine for f in range(channels)]
+        last = b.add(first, load(b, counts, kind))
+        whole = b.and_(b.sub(last, first), number(-UNROLL))
+        whole = b.add(first, b.select(single, whole, number(0)))
+        with counted(b, whole, carried, first=first, step=UNROLL) as turn:
+            for step_ in range(UNROLL):
+                where = load(b, segments, b.add(turn.index, number(step_)))
+                line = place(b, planes, where)
+                turn.carried = _multiply(b, shape, vectors, rows, line, turn.carried)
+        with counted(b, last, turn.carried, first=whole) as segment:
+            line = place(b, planes, load(b, segments, segment.index))
+            with counted(b, run, [line, *segment.carried]) as k:
+                points, *others = k.carried
+                multiplied = _multiply(b, shape, vectors, rows, points, others)
+                k.carried = [place(b, points, step), *multiplied]
+            segment.carried = k.carried[1:]
+        first, carried = last, segment.carried
+    for p in range(phases):
+        for f in range(channels):
+            row = b.add(b.mul(number(p), apart), b.mul(number(f), pitch))
+            target = place(b, sums, row)
+            for v in range(vectors):
+                total = carried[1 + (p * channels + f) * vectors + v]
+                store(b, total, target, v * shape.lanes)
+    b.ret_void()
+    return made
+
+
+def _multiply(  # noqa: PLR0913 - what is multiplied
+    b: ir.IRBuilder,
+    shape: KernelShape,
+    vectors: int,
+    rows: Sequence[tuple[int, int]],
+    points: ir.Value,
+    carried: list[ir.Value],
+) -> list[ir.Value]:
+    """Add some vectors of points, times one weight for each row: a phase and channel."""
+    taken, *totals = carried
+    kind = totals[0].type
+
+    def weight(row: int) -> ir.Value:
+        return splat(b, load(b, taken, row), shape.lanes)
+
+    def value(v: int) -> ir.Value:
+        return load(b, points, v * shape.lanes, kind)
+
+    # What there is less of is read first, and kept: sums are in nearly all registers.
+    few_rows = len(rows) < vectors
+    kept = [*map(weight, range(len(rows)))] if few_rows else [*map(value, range(vectors))]
+    for at in range(vectors if few_rows else len(rows)):
+        other = value(at) if few_rows else weight(at)
+        for i, each in enumerate(kept):
+            (p, f), v = (rows[i], at) if few_rows else (rows[at], i)
+            here = (p * shape.rows[0] + f) * vectors + v
+            totals[here] = fma(b, each, other, totals[here])
+    return [place(b, taken, len(rows)), *totals]

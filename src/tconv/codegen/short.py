@@ -1,0 +1,224 @@
+"""Gathers of few channels: one offset for each step, all panels of a tile's points in turn.
+
+Runs of one to three channels end before they pay for their beginning.  Here every element that a
+point reads has an entry in a table, and a tile goes on with the next panel before other points:
+its data are in the first cache, and what it stores lies side by side.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+
+from tconv.codegen.block import KernelShape, Record
+from tconv.codegen.build import (
+    FLOATS,
+    I64,
+    STORED,
+    counted,
+    fma,
+    function,
+    larger,
+    load,
+    number,
+    place,
+    smaller,
+    splat,
+    store,
+)
+from tconv.codegen.tile import Tile
+
+MOST_STEPS = 256  # elements that a point reads
+MOST_CHANNELS = 8  # of a point that is read
+UNROLL = 2
+
+
+def short_tile_meaning(  # noqa: PLR0913 - the emitted function's own arguments
+    target: npt.NDArray[np.floating],
+    bias: npt.NDArray[np.floating],
+    data: npt.NDArray[np.floating],
+    weights: npt.NDArray[np.floating],
+    places: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.int64],
+    offsets: npt.NDArray[np.int64],
+) -> None:
+    """Compute in NumPy what the code from :func:`emit_short_tile` computes.
+
+    ``target[places[r] + p * columns + v] = bias[p * columns + v] +
+    sum of data[rows[r] + offsets[k]] * weights[p, k, v]``
+    """
+    panels, _, columns = weights.shape
+    sums = np.einsum("rk,pkv->rpv", data[rows[:, None] + offsets], weights)
+    every = np.arange(panels * columns)
+    target[places[:, None] + every] = bias[every] + sums.reshape(len(rows), -1)
+
+
+def emit_short_tile(module: ir.Module, tile: Tile) -> ir.Function:
+    """Emit ``tile``: its arguments are those of its meaning, then how many offsets and panels.
+
+    The last argument is how far apart the weights of panels lie.
+    """
+    scalar = FLOATS[tile.dtype]
+    vector = ir.VectorType(scalar, tile.lanes)
+    pointer, table = scalar.as_pointer(), I64.as_pointer()
+    made, b = function(module, f"short_{tile.name}", [*[pointer] * 4, *[table] * 3, *[I64] * 3])
+    target, bias, data, weights, places, rows, offsets, count, panels, step = made.args
+    for argument in made.args[:7]:
+        argument.add_attribute("noalias")
+    points = [place(b, data, load(b, rows, r)) for r in range(tile.rows)]
+    whole = b.and_(count, number(-UNROLL))
+    with counted(b, panels) as panel:
+        channel = b.mul(panel.index, number(tile.columns))
+        added = place(b, bias, channel)
+        begun = [load(b, added, v * tile.lanes, vector) for v in range(tile.vectors)]
+        line = place(b, weights, b.mul(panel.index, step))
+        with counted(b, whole, [line, *begun * tile.rows], step=UNROLL) as main:
+            for step_ in range(UNROLL):
+                offset = load(b, place(b, offsets, main.index), step_)
+                main.carried = _multiply(b, tile, points, offset, main.carried)
+        with counted(b, count, main.carried, first=whole) as rest:
+            offset = load(b, offsets, rest.index)
+            rest.carried = _multiply(b, tile, points, offset, rest.carried)
+        for r in range(tile.rows):
+            out = place(b, target, b.add(load(b, places, r), channel))
+            for v in range(tile.vectors):
+                store(b, rest.carried[1 + r * tile.vectors + v], out, v * tile.lanes)
+    b.ret_void()
+    return made
+
+
+def _multiply(
+    b: ir.IRBuilder,
+    tile: Tile,
+    points: list[ir.Value],
+    offset: ir.Value,
+    carried: list[ir.Value],
+) -> list[ir.Value]:
+    """Add one element of every row, times one line of vectors."""
+    line, *totals = carried
+    vector = totals[0].type
+    weights = [load(b, line, v * tile.lanes, vector) for v in range(tile.vectors)]
+    for r, point in enumerate(points):
+        row = splat(b, load(b, point, offset), tile.lanes)
+        for v in range(tile.vectors):
+            k = r * tile.vectors + v
+            totals[k] = fma(b, row, weights[v], totals[k])
+    return [place(b, line, tile.columns), *totals]
+
+
+def emit_short_tiles(module: ir.Module, shape: KernelShape) -> dict[int, list[ir.Function]]:
+    """Emit tiles by vectors, for types that are stored as they are computed."""
+    if STORED[shape.dtype] != FLOATS[shape.dtype]:
+        return {}
+    return {
+        vectors: [
+            emit_short_tile(module, Tile(rows, vectors, shape.lanes, shape.dtype))
+            for rows in shape.rows
+        ]
+        for vectors in sorted({1, shape.vectors})
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Where a gather's tables and operands lie; see :class:`tconv.codegen.gather.Place`."""
+
+    data: ir.Value
+    rows: ir.Value
+    targets: ir.Value
+    counts: ir.Value
+    target: ir.Value
+    weights: ir.Value
+    bias: ir.Value
+
+
+def run_short(  # noqa: PLR0913 - which panels of what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    tiles: dict[int, list[ir.Function]],
+    points: Points,
+    phase: ir.Value,
+    panels: tuple[ir.Value, ir.Value],
+) -> ir.Value:
+    """Sum and store the panels of whole vectors, if points read little; return the first not done.
+
+    Their channels must lie side by side in the target.
+    """
+    first, last = panels
+    if not tiles:
+        return first
+    with b.goto_entry_block():
+        offsets = b.alloca(I64, number(MOST_STEPS))
+    full = b.sdiv(r.columns, number(shape.columns))
+    wide = larger(b, b.sub(smaller(b, full, last), first), number(0))
+    left = b.sub(r.columns, b.mul(full, number(shape.columns)))
+    narrow = b.icmp_signed("==", left, number(shape.lanes))
+    narrow = b.and_(narrow, b.icmp_signed("<", full, last))
+    with counted(b, r.phases, [_is(b, "<=", r.depth, MOST_CHANNELS)]) as x:
+        both = b.add(b.mul(phase, r.phases), x.index)
+        steps = b.mul(r.at("segment_count", both), r.at("segment_depth", both))
+        x.carried = [b.and_(x.carried[0], _is(b, "<=", steps, MOST_STEPS))]
+    plain = b.and_(_is(b, "==", r.activate, 0), _is(b, "==", r.target_c, 1))
+    short = b.and_(x.carried[0], plain)
+    with b.if_then(short), counted(b, r.phases) as x:
+        both = b.add(b.mul(phase, r.phases), x.index)
+        steps = _list_offsets(b, r, both, offsets)
+        apart = r.at("panel_weights", phase)
+        before = r.at("rows_before", both)
+        kinds = (shape.vectors, first, wide), (1, full, b.zext(narrow, I64))
+        for vectors, panel, count in kinds:
+            skipped = b.mul(before, number(vectors * shape.lanes))
+            begin = b.add(r.at("phase_weights", phase), b.mul(panel, apart))
+            channel = b.mul(panel, number(shape.columns))
+            operands = [
+                place(b, points.target, channel), place(b, points.bias, channel), points.data,
+                place(b, points.weights, b.add(begin, skipped)),
+            ]  # fmt: skip
+            entry = b.mul(x.index, r.points)
+            tables = place(b, points.targets, entry), place(b, points.rows, entry)
+            sizes = [offsets, steps, count, apart]
+            with b.if_then(_is(b, ">", count, 0)):
+                rows = load(b, points.counts, x.index)
+                _run_tiles(b, (tiles[vectors], shape.rows), rows, tables, (operands, sizes))
+    done = b.add(b.add(first, wide), b.zext(narrow, I64))
+    return b.select(short, done, first)
+
+
+def _is(b: ir.IRBuilder, relation: str, left: ir.Value, right: int) -> ir.Value:
+    return b.icmp_signed(relation, left, number(right))
+
+
+def _list_offsets(b: ir.IRBuilder, r: Record, both: ir.Value, offsets: ir.Value) -> ir.Value:
+    """Note where every element lies that a point of a phase reads; return how many there are."""
+    depth, start = r.at("segment_depth", both), r.at("segment_start", both)
+    count = r.at("segment_count", both)
+    with counted(b, count) as segment:
+        begin = r.at("segments", b.add(start, segment.index))
+        entry = b.mul(segment.index, depth)
+        with counted(b, depth) as k:
+            store(b, b.add(begin, k.index), offsets, b.add(entry, k.index))
+    return b.mul(count, depth)
+
+
+def _run_tiles(
+    b: ir.IRBuilder,
+    tiles: tuple[list[ir.Function], tuple[int, ...]],
+    points: ir.Value,
+    tables: tuple[ir.Value, ir.Value],
+    arguments: tuple[list[ir.Value], list[ir.Value]],
+) -> None:
+    """Run the large tile as often as it fits, then the one that what is left fits into."""
+    made, rows = tiles
+    large, small = (number(size) for size in rows)
+    rest = b.srem(points, large)
+    whole = b.sub(points, rest)
+    with counted(b, b.add(whole, b.select(b.icmp_signed(">", rest, small), large, number(0))),
+                 step=rows[0]) as turn:  # fmt: skip
+        here = [place(b, table, turn.index) for table in tables]
+        b.call(made[0], [*arguments[0], *here, *arguments[1]])
+    fits = b.and_(_is(b, ">", rest, 0), b.icmp_signed("<=", rest, small))
+    with b.if_then(fits):
+        here = [place(b, table, whole) for table in tables]
+        b.call(made[1], [*arguments[0], *here, *arguments[1]])

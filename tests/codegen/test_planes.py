@@ -1,0 +1,112 @@
+"""Planes as machine code: tiles of channels and phases, lines of any length, both layouts."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from llvmlite import ir
+
+import strategies
+from codegen.meanings import Code
+from tconv import reference
+from tconv.codegen.build import STORED, function, load, store
+from tconv.codegen.plane_rows import interleaved
+from tconv.codegen.plane_tile import vector_runs
+from tconv.jit import host_machine
+from tconv.plan.planes import MOST_ROWS, plan_planes
+from tconv.problem import Axis, Layout, Operand, Problem
+from tconv.runtime.compiled import PlanesRunner
+from tconv.runtime.kernels import machine
+
+LANES = host_machine().lanes("float32")
+
+
+@pytest.mark.parametrize("rows", range(1, MOST_ROWS + 1))
+def test_rows_are_interleaved(rows: int) -> None:
+    """The first lanes of all rows, then the second ones and so on."""
+    made = Code()
+    pointer = STORED["float32"].as_pointer()
+    emitted, b = function(made.module, f"interleave_{rows}", [pointer, pointer])
+    target, source = emitted.args
+    vector = ir.VectorType(STORED["float32"], LANES)
+    given = [load(b, source, i * LANES, vector) for i in range(rows)]
+    for i, mixed in enumerate(interleaved(b, given)):
+        store(b, mixed, target, i * LANES)
+    b.ret_void()
+    numbers = np.arange(rows * LANES, dtype="float32").reshape(rows, LANES)
+    found = np.empty(rows * LANES, "float32")
+    made.call(made.add(emitted), found, numbers)
+
+    np.testing.assert_array_equal(found, numbers.T.ravel())
+
+
+def layer(  # noqa: PLR0913 - what differs between layers
+    wanted: Operand, layout: str, channels: tuple[int, int], size: int, window: tuple[int, ...],
+    dtype: str = "float32", groups: int = 1,
+) -> Problem:  # fmt: skip
+    """Return a layer with so many points in a line of what is written."""
+    taps, stride, dilation, pad = window
+    read, written = channels
+    coarse, fine = (read, written) if wanted is Operand.FINE else (written, read)
+    points = -(-size // stride) if wanted is Operand.FINE else size
+    fine_size = size if wanted is Operand.FINE else stride * size
+    axes = (
+        Axis(stride * 2, 2, taps, stride, dilation, pad),
+        Axis(fine_size, points, taps, stride, dilation, pad),
+    )
+    order = "n {} x" if layout == "NCX" else "n x {}"
+    layouts = Layout(order.format("gc")), Layout(order.format("gf")), Layout("gc f x")
+    return Problem(wanted, 2, groups, coarse, fine, axes, dtype, *layouts, bias=True)
+
+
+def check(problem: Problem) -> None:
+    """Hold a layer of whole numbers against the definition."""
+    operands = [
+        strategies.whole_numbers(problem.shape(operand), problem.dtype, seed)
+        for seed, operand in enumerate(problem.given)
+    ]
+    written = problem.fine_channels if problem.wanted is Operand.FINE else problem.coarse_channels
+    bias = strategies.whole_numbers((problem.groups * written,), problem.dtype, 3)
+    runner = PlanesRunner(problem, plan_planes(problem, machine()))
+    out = np.full(problem.shape(problem.wanted), 99, problem.dtype)
+    runner.run(operands[0], runner.pack(operands[1]), bias, out)
+    shape = [1] * out.ndim
+    shape[1 if problem.layout(problem.wanted).axes.endswith("x") else -1] = -1
+
+    expected = reference.answer(problem, *operands) + bias.astype("float64").reshape(shape)
+    np.testing.assert_array_equal(out.astype("float64"), expected, str(problem))
+
+
+WINDOWS = [(3, 2, 1, 1), (4, 2, 1, 1), (2, 2, 1, 0), (3, 3, 2, 1), (9, 3, 1, 4), (5, 4, 1, 0),
+           (2, 5, 1, 0), (3, 1, 1, 1), (3, 7, 1, 1)]  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", ["NXC", "NCX"])
+@pytest.mark.parametrize("wanted", [Operand.FINE, Operand.COARSE])
+@pytest.mark.parametrize("written", [1, 2, 3, 4, 5, 6, 7, 13])
+def test_every_window_is_right(written: int, wanted: Operand, layout: str) -> None:
+    """Merged phases and others, several panels, channels that are listed and that are not."""
+    for window, read in product(WINDOWS, (1, 3, 5)):
+        check(layer(wanted, layout, (read, written), 21, window))
+
+
+@pytest.mark.parametrize("layout", ["NXC", "NCX"])
+@pytest.mark.parametrize("written", [1, 3, 7])
+def test_lines_of_every_length_are_right(written: int, layout: str) -> None:
+    """One point less, as many as and one more than tiles have; the last tile overlaps."""
+    ends = {vectors * LANES for rows in (1, 2, 3, 6) for vectors in vector_runs(rows)}
+    sizes = sorted({1, *(max(end + by, 1) for end in ends for by in (-1, 0, 1))})
+    for size in sizes:
+        check(layer(Operand.COARSE, layout, (3, written), size, (3, 1, 1, 1)))
+        check(layer(Operand.FINE, layout, (3, written), 2 * size - 1, (3, 2, 1, 1)))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("layout", ["NXC", "NCX"])
+def test_other_types_and_groups_are_right(layout: str, dtype: str) -> None:
+    """Groups lie beside each other in what is packed, summed and stored."""
+    for wanted, groups, window in product(
+        (Operand.FINE, Operand.COARSE), (1, 3), ((3, 2, 1, 1), (3, 1, 1, 1))
+    ):
+        for written in (1, 2, 7):
+            check(layer(wanted, layout, (2, written), 19, window, dtype, groups))
