@@ -95,3 +95,25 @@ def axis_phases(axis: Axis, wanted: Operand) -> AxisPhases:
         axis.coarse_size, axis.fine_size, 1, stride, -axis.pad_begin,
         tuple(ranges), tuple(tap_lists), tuple(offset_lists),
     )  # fmt: skip
+
+
+def aligned(split: AxisPhases) -> AxisPhases:
+    """Return the same axis with its phases counted from the first point written.
+
+    They then have the same points, as long as the picture is, but not always the same taps.
+
+    >>> axis = Axis(fine_size=8, coarse_size=4, taps=4, stride=2, dilation=1, pad_begin=1)
+    >>> split = axis_phases(axis, Operand.FINE)
+    >>> split.ranges, aligned(split).ranges
+    (((1, 5), (0, 4)), ((0, 4), (0, 4)))
+    >>> aligned(split).taps, aligned(split).offsets
+    (((3, 1), (2, 0)), ((-1, 0), (0, 1)))
+    """
+    found = {}
+    for phase, (low, high) in enumerate(split.ranges):
+        carry, place = divmod(phase + split.shift_out, split.step_out)
+        offsets = tuple(offset - carry for offset in split.offsets[phase])
+        found[place] = (low + carry, high + carry), split.taps[phase], offsets
+    ranges, taps, offsets_of = zip(*(found[place] for place in sorted(found)), strict=True)
+    sizes = split.size_in, split.size_out, split.step_in, split.step_out
+    return AxisPhases(*sizes, 0, ranges, taps, offsets_of)
