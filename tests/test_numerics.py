@@ -13,10 +13,10 @@ import pytest
 import tconv
 from tconv import engine, reference
 from tconv.plan import Plan, TapProducts, tap_products
-from tconv.plan.choose import tile_rows
 from tconv.plan.correlate import plan_correlate
 from tconv.plan.gather import plan_gather
 from tconv.plan.planes import plan_planes
+from tconv.plan.tiles import tile_rows
 from tconv.problem import DTYPES, Activation, Axis, Layout, Operand, Problem, numpy_dtype
 from tconv.problem.activation import SLOPES
 from tconv.runtime.kernels import machine

@@ -40,10 +40,10 @@ def assembly(name: str, dtype: str, cpu: str) -> str:
     return emit_assembly(str(module), MACHINES[cpu])
 
 
-def tile_assembly(tile: Tile, machine: Machine) -> str:
+def tile_assembly(tile: Tile, machine: Machine, *, ahead: bool = False) -> str:
     """Return a tile alone as text."""
     module = ir.Module("tile")
-    emit_tile(module, tile).linkage = ""
+    emit_tile(module, tile, ahead=ahead).linkage = ""
     return emit_assembly(str(module), machine)
 
 
@@ -161,6 +161,17 @@ def test_a_step_reads_every_weight_vector_once() -> None:
         reads = [line for line in lines if re.search(r"\(%r", line) and "ymm" in line]
 
         assert len(reads) == (6 + 2) * UNROLL
+
+
+@every_machine
+def test_a_tile_that_looks_ahead_asks_once_a_turn_and_spills_nothing(cpu: str) -> None:
+    """The next weights are on their way while these are multiplied."""
+    rows, vectors, lanes = SHAPES[cpu]
+    text = tile_assembly(Tile(rows, vectors, lanes, "float32"), MACHINES[cpu], ahead=True)
+    (lines,) = hot_loops(text, rows * vectors * UNROLL)
+
+    assert spills(text, lines) == []
+    assert sum("prefetch" in line or "prfm" in line for line in lines) == 1
 
 
 def test_the_check_for_spills_can_fail() -> None:

@@ -91,6 +91,26 @@ def test_a_tile_equals_its_meaning(tile: Tile, depth: int) -> None:
         np.testing.assert_array_equal(computed, expected, f"{segments} segments")
 
 
+@every_size
+def test_looking_ahead_changes_nothing(depth: int) -> None:
+    """The sums are the same, with whatever steps memory is asked for."""
+    tile = Tile(6, 2, host_machine().lanes("float32"), "float32")
+    made, plain, _ = code()
+    ahead = Code()
+    name = ahead.add(emit_tile(ahead.module, tile, ahead=True))
+    data = whole_numbers((200,), "float32", depth)
+    weights = whole_numbers((2, max(depth, 1), tile.columns), "float32", 1)
+    places = np.arange(6) * tile.columns
+    tables = [places, places, offsets(6, 90, 3), offsets(2, 90, 4)]
+    sums = [np.zeros(6 * tile.columns, np.float32) for _ in range(2)]
+    begun = whole_numbers((6 * tile.columns,), "float32", 2)
+    made.call(plain[tile], sums[0], begun, data, weights, *tables, 2, depth)
+    for step in (0, 1, 16):
+        ahead.call(name, sums[1], begun, data, weights, *tables, 2, depth, weights, step)
+
+        np.testing.assert_array_equal(sums[1], sums[0])
+
+
 @every_tile
 @pytest.mark.parametrize(("segments", "depth"), [(0, 0), (0, 5), (3, 0)])
 def test_a_tile_of_nothing_is_what_it_began_with(tile: Tile, segments: int, depth: int) -> None:

@@ -19,8 +19,8 @@ from tconv.plan import parts as parts_plan
 from tconv.plan import planes as planes_plan
 from tconv.plan.cells import Cells
 from tconv.plan.check import check_plan
-from tconv.plan.choose import tile_rows
 from tconv.plan.machine import AVX2, AVX512, NEON, Machine
+from tconv.plan.tiles import tile_rows
 from tconv.problem import Axis, Layout, Operand, Problem
 
 Recipe = Gather | Planes | Correlate | Cells

@@ -17,10 +17,10 @@ import pytest
 
 from tconv.bench.families import FAMILIES, Limits, draw_layers
 from tconv.plan import Correlate, Plan, TapProducts, Winograd, choose_plan
-from tconv.plan.choose import tile_rows
-from tconv.plan.count import Count, count_least, count_plan, whole_tiles
+from tconv.plan.count import Count, count_least, count_plan
 from tconv.plan.machine import AVX2, AVX512, NEON, SSE2, Machine
 from tconv.plan.planes import Planes
+from tconv.plan.tiles import tile_rows, whole_tiles
 from tconv.problem import Axis, Layout, Operand, Problem, accumulator, window
 
 # How many layers are planned for each machine, all families and wanted arrays in turns.
@@ -65,6 +65,7 @@ class Counted:
     def scratch(self) -> int:
         """Bytes of scratch, of all workers together."""
         kept = 0 if self.problem.wanted is not Operand.WEIGHTS else self.count.kept
+        kept += getattr(self.plan.recipe, "shared", 0)
         return THREADS * self.count.scratch + kept * accumulator(self.problem.dtype).itemsize
 
     def __str__(self) -> str:

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from strategies import an_axis
 from tconv.bench.suite import Layer, load_suite
 from tconv.errors import InternalError, UnsupportedError
-from tconv.plan import Winograd, choose_plan
+from tconv.plan import Winograd, choose_plan, winograd_blocks
 from tconv.plan import winograd as winograd_plan
 from tconv.plan.check_winograd import check_winograd
-from tconv.plan.choose import tile_rows
 from tconv.plan.machine import AVX2, AVX512, NEON, Machine
-from tconv.plan.transforms import POINTS, Form, Matrix, noise, transforms
+from tconv.plan.tiles import tile_rows, whole_tiles
+from tconv.plan.transforms import POINTS, Form, Matrix, transforms
 from tconv.plan.winograd import plan_winograd
 from tconv.plan.winograd_axis import cut_axes
 from tconv.plan.winograd_choice import MOST_NOISE, MOST_POINTS, OUTPUTS, weigh, worths
@@ -75,36 +75,89 @@ def test_floats_hold_the_matrices_of_data_and_results(form: Form) -> None:
 
 
 @st.composite
-def a_cut(draw: st.DrawFn) -> tuple[Problem, tuple[int, ...]]:
-    """Draw a problem whose phases have few taps, and how many outputs patches have."""
+def a_cut(draw: st.DrawFn) -> tuple[Problem, tuple[int, ...], tuple[bool, ...]]:
+    """Draw a problem whose phases have few taps, how many outputs patches have, and alignments."""
     axes = tuple(draw(st.lists(an_axis(most=4), min_size=1, max_size=2)))
     wanted = draw(st.sampled_from(DATA_WANTED))
     problem = a_layer(wanted, *axes, channels=draw(st.sampled_from((1, 9, 18))))
     outputs = tuple(draw(st.integers(1, 3)) for _ in axes)
-    cuts = cut_axes(problem, outputs)
+    alike = tuple(draw(st.booleans()) for _ in axes)
+    cuts = cut_axes(problem, outputs, alike)
     # Forms are known for so many points; one output needs none.
     known = tuple(
         count if cut.form.points - 1 in POINTS else 1
         for count, cut in zip(outputs, cuts[1:], strict=True)
     )
-    return problem, known
+    return problem, known, alike
 
 
 @settings(deadline=None, max_examples=150)
 @given(cut=a_cut(), machine=st.sampled_from(MACHINES))
 def test_every_plan_writes_what_the_relation_says(
-    cut: tuple[Problem, tuple[int, ...]], machine: Machine
+    cut: tuple[Problem, tuple[int, ...], tuple[bool, ...]], machine: Machine
 ) -> None:
     """Every output once, made of its taps, with no address outside of its array."""
-    problem, outputs = cut
+    problem, outputs, alike = cut
+    recipe = plan_winograd(problem, machine, outputs, alike)
 
-    check_winograd(problem, plan_winograd(problem, machine, outputs), tile_rows=tile_rows(machine))
+    check_winograd(problem, recipe, tile_rows=tile_rows(machine))
+
+
+@settings(deadline=None, max_examples=60)
+@given(cut=a_cut(), machine=st.sampled_from(TINY))
+def test_every_plan_in_stages_does_too(
+    cut: tuple[Problem, tuple[int, ...], tuple[bool, ...]], machine: Machine
+) -> None:
+    """Rounds take every box once, in memory that has room for them."""
+    problem, outputs, alike = cut
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(winograd_blocks, "WORTH_STAGES", 0)
+        recipe = plan_winograd(problem, machine, outputs, alike)
+    check_winograd(problem, recipe, tile_rows=tile_rows(machine))
+    demanded = -(-recipe.boxes // recipe.round) * recipe.round
+
+    assert recipe.boxes <= demanded < recipe.boxes + recipe.round
+
+
+@pytest.mark.parametrize("change", [{"shared": 0}, {"round": 0}, {"boxes": 1}, {"slabs": 3}])
+def test_wrong_stages_are_refused(change: dict[str, int]) -> None:
+    """Boxes would be left out, or leave the shared memory."""
+    problem = a_layer(Operand.FINE, Axis(22, 11, 4, 2, 1, 1), Axis(27, 13, 3, 2, 1, 0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(winograd_blocks, "WORTH_STAGES", 0)
+        recipe = plan_winograd(problem, replace(AVX2, l2=20_000, l3=20_000), (3, 3))
+    assert recipe.staged
+    assert recipe.boxes > 1
+    check_winograd(problem, recipe)
+
+    with pytest.raises(InternalError):
+        check_winograd(problem, replace(recipe, **change))  # type: ignore[arg-type]
+
+
+def test_phases_alike_need_fewer_weights_on_small_pictures() -> None:
+    """As many products as phases that begin where they like, with half the matrices."""
+    axis = Axis(16, 8, 4, 2, 1, 1)
+    problem = a_layer(Operand.FINE, axis, axis)
+    apart = plan_winograd(problem, AVX2, (3, 3))
+    alike = plan_winograd(problem, AVX2, (2, 2), (True, True))
+
+    assert alike.multiplications == apart.multiplications
+    assert 16 * alike.group_weights == 9 * apart.group_weights
+
+
+@pytest.mark.parametrize(("most", "tile"), [(20, 6), (23, 6), (50, 8), (7, 6), (1, 6)])
+def test_blocks_fill_tiles(most: int, tile: int) -> None:
+    """No block is larger than it may be, and few rows of tiles are computed for nothing."""
+    (block,) = winograd_blocks.choose_block([200], 1, most, (tile, 16))
+
+    assert 1 <= block <= most
+    assert most < tile or whole_tiles(block, tile) - block <= 1
 
 
 def small(wanted: Operand) -> tuple[Problem, Winograd]:
     """Return a plan of several blocks."""
     problem = a_layer(wanted, Axis(22, 11, 4, 2, 1, 1), Axis(27, 13, 3, 2, 1, 0))
-    recipe = plan_winograd(problem, replace(AVX2, l1=500, l2=9000, l3=50_000), (3, 3))
+    recipe = plan_winograd(problem, replace(AVX2, l1=500, l2=60_000, l3=50_000), (3, 3))
     assert recipe.items >= 4
     return problem, recipe
 
@@ -115,7 +168,7 @@ def small(wanted: Operand) -> tuple[Problem, Winograd]:
     [
         ("patch_reads", 1), ("patch_writes", 16), ("read_steps", 1), ("write_steps", 16),
         ("part_reads", 1), ("segment_count", -1), ("patch_points", -1), ("ends", -3),
-        ("spans", -1), ("pitches", -1),
+        ("spans", -1), ("pitches", -1), ("matrix_start", 16), ("matrix_next", 10**6),
     ],
 )  # fmt: skip
 def test_a_wrong_table_is_refused(wanted: Operand, name: str, change: int) -> None:
@@ -137,8 +190,9 @@ def test_a_wrong_table_is_refused(wanted: Operand, name: str, change: int) -> No
     [
         ("scratch_products", -16), ("scratch_sums", -16), ("product_pitch", -32), ("begin", 1),
         ("point_pitch", -64), ("nowhere", -16), ("size_out", 1), ("size_in", 1), ("step_in", 1),
-        ("low_in", 1), ("shift_out", 1), ("panel_weights", -16), ("group_weights", 16),
-        ("spare", -8), ("span", -1), ("phases", -1),
+        ("low_in", 1), ("shift_out", 1), ("group_weights", 16), ("spare", -8), ("span", -1),
+        ("phases", -1), ("slab", -8), ("slabs", 1), ("slot", -16), ("part_depth", -40),
+        ("boxes", 1), ("stage", 1),
     ],
 )  # fmt: skip
 def test_a_wrong_number_is_refused(wanted: Operand, name: str, change: int) -> None:
@@ -232,11 +286,11 @@ def test_without_a_compiler_there_are_no_transforms() -> None:
 def test_no_form_is_noisier_than_promised(layer: Layer, wanted: Operand) -> None:
     """Every form that is weighed has known points, fits its code and keeps errors small."""
     for worth in worths(layer.problem(wanted), AVX2):
-        cuts = cut_axes(layer.problem(wanted), worth.outputs)
-        forms = [cut.form for cut in cuts[1:]]
+        cuts = cut_axes(layer.problem(wanted), worth.outputs, worth.alike)[1:]
+        forms = [cut.form for cut in cuts]
 
         assert math.prod(form.points for form in forms) <= MOST_POINTS
-        assert math.prod(map(noise, forms)) <= MOST_NOISE
+        assert math.prod(cut.noise() for cut in cuts) <= MOST_NOISE
         assert all(f.outputs == 1 or f.outputs in OUTPUTS[f.taps] for f in forms)
 
 

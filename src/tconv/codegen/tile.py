@@ -17,6 +17,7 @@ from tconv.codegen.build import (
     load,
     number,
     place,
+    prefetch,
     splat,
     store,
 )
@@ -69,8 +70,11 @@ def tile_meaning(  # noqa: PLR0913 - the emitted function's own arguments
     sums[places[:, None] + columns] = begun + np.einsum("srk,skv->rv", runs, panel)
 
 
-def emit_tile(module: ir.Module, tile: Tile) -> ir.Function:
+def emit_tile(module: ir.Module, tile: Tile, *, ahead: bool = False) -> ir.Function:
     """Emit ``tile``: its arguments are those of its meaning, with a count before the depth.
+
+    One that looks ``ahead`` takes two more: an address that will be read soon, and how many
+    elements of what is there it asks for with every step of the depth.
 
     The meaning is :func:`tile_meaning`.  It keeps ``rows * vectors`` sums live across both
     loops and reads each weight vector once, so ``rows`` pays for weight loads and
@@ -79,8 +83,9 @@ def emit_tile(module: ir.Module, tile: Tile) -> ir.Function:
     scalar = FLOATS[tile.dtype]
     vector = ir.VectorType(scalar, tile.lanes)
     pointer, stored, table = scalar.as_pointer(), STORED[tile.dtype].as_pointer(), I64.as_pointer()
-    made, b = function(module, tile.name, [*[pointer] * 3, stored, *[table] * 4, I64, I64])
-    sums, start, data, weights, places, start_places, rows, segments, count, depth = made.args
+    kinds = [*[pointer] * 3, stored, *[table] * 4, I64, I64, *([stored, I64] if ahead else [])]
+    made, b = function(module, tile.name, kinds)
+    sums, start, data, weights, places, start_places, rows, segments, count, depth = made.args[:10]
     for argument in made.args[2:8]:  # sums may go back where they started
         argument.add_attribute("noalias")
     offsets = [load(b, rows, r) for r in range(tile.rows)]
@@ -94,6 +99,10 @@ def emit_tile(module: ir.Module, tile: Tile) -> ir.Function:
         origin = place(b, data, load(b, segments, segment.index))
         points = [place(b, origin, offset) for offset in offsets]
         with counted(b, whole, segment.carried, step=UNROLL) as main:
+            if ahead:
+                soon, each = made.args[10:]
+                done = b.add(b.mul(segment.index, depth), main.index)
+                prefetch(b, place(b, soon, b.mul(done, each)))
             for step in range(UNROLL):
                 main.carried[1:] = _multiply(b, tile, points, main, step)
             main.carried[0] = place(b, main.carried[0], UNROLL * tile.columns)

@@ -4,7 +4,6 @@ What a number means is said in :mod:`tconv.plan.winograd`.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -35,7 +34,8 @@ from tconv.codegen.gather import settle_phase, target_line
 from tconv.codegen.patches import emit_transform_data, emit_transform_result
 from tconv.codegen.rows import emit_pack_row, emit_store_row
 from tconv.codegen.tile import Tile, emit_tile
-from tconv.plan.winograd import ARRAYS, FIELDS, ZEROS
+from tconv.codegen.winograd_products import Place, emit_products
+from tconv.plan.winograd import ARRAYS, FIELDS, MULTIPLY, TRANSFORM, WHOLE, ZEROS
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +49,6 @@ class _Parts:
     transform_result: ir.Function
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a work item finds and puts things."""
-
-    scratch: ir.Value
-    data: ir.Value
-    products: ir.Value
-    sums: ir.Value
-    rows: ir.Value  # tables, by patch: where its data begins,
-    places: ir.Value  # and its products;
-    reads: ir.Value  # what it reads of the packed region,
-    writes: ir.Value  # where its sums go,
-    images: ir.Value  # and of which image it is
-    zeros: ir.Value  # where every sum starts
-    source: ir.Value
-    target: ir.Value
-    weights: ir.Value
-    bias: ir.Value
-
-
 def emit_winograd(module: ir.Module, baked: TransformShape) -> ir.Function:
     """Emit ``winograd(record, scratch, item)``, public."""
     shape, forms = baked.shape, baked.forms
@@ -76,7 +56,10 @@ def emit_winograd(module: ir.Module, baked: TransformShape) -> ir.Function:
     # What is transformed is kept in the type of sums.
     dtype = {FLOATS[name]: name for name in ("float32", "float64")}[FLOATS[shape.dtype]]
     parts = _Parts(
-        [emit_tile(module, Tile(rows, shape.vectors, shape.lanes, dtype)) for rows in shape.rows],
+        [
+            emit_tile(module, Tile(rows, shape.vectors, shape.lanes, dtype), ahead=True)
+            for rows in shape.rows
+        ],
         emit_pack_row(module, shape.dtype, shape.lanes),
         emit_store_row(module, shape.dtype, shape.lanes),
         emit_transform_data(module, shape, forms),
@@ -86,22 +69,22 @@ def emit_winograd(module: ir.Module, baked: TransformShape) -> ir.Function:
     made, b = function(module, f"winograd_{shape.dtype}", kinds, public=True)
     record, scratch, item = made.args
     r = Record(b, record, FIELDS, ARRAYS)
-    chunk, rest = b.srem(item, r.chunks), b.sdiv(item, r.chunks)
-    block, group = emit_block(b, r, rest, begins=True)
-    where = _find(b, r, shape, scratch, group)
+    task = _task(b, r, item)
+    block, group = emit_block(b, r, b.add(r.first_box, task.box), begins=True)
+    where = _find(b, r, shape, scratch, (group, task.box))
     patches = _fill_tables(b, r, block, where, shape.columns)
-    _emit_data(b, r, shape, parts, block, where, patches)
+    _emit_data(b, r, shape, parts, block, where, patches, task.slabs)
     points = math.prod(form.points for form in forms)
-    first = b.mul(chunk, r.panels_a_chunk)
+    first = b.mul(task.chunk, r.panels_a_chunk)
     last = smaller(b, b.add(first, r.panels_a_chunk), r.panels)
     passes = b.sdiv(b.add(b.sub(last, first), b.sub(r.panels_a_pass, number(1))), r.panels_a_pass)
-    with counted(b, r.outer_phases) as phase:
+    with counted(b, task.outer_phases) as phase:
         lines = settle_phase(b, r, block, phase.index)
         needed = b.select(b.icmp_signed(">", lines, number(0)), passes, number(0))
         with counted(b, needed) as turn:
             start = b.add(first, b.mul(turn.index, r.panels_a_pass))
             count = smaller(b, b.sub(last, start), r.panels_a_pass)
-            _multiply(b, r, shape, parts.tiles, where, points,
+            emit_products(b, r, shape, parts.tiles, where, points,
                       (phase.index, start, count, patches))  # fmt: skip
             with counted(b, count) as panel:
                 _transform_back(b, r, parts.transform_result, where, panel.index, patches)
@@ -111,21 +94,63 @@ def emit_winograd(module: ir.Module, baked: TransformShape) -> ir.Function:
     return made
 
 
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What a work item does."""
+
+    box: ir.Value  # counted from the round's first one
+    slabs: tuple[ir.Value, ir.Value]  # of channels, to transform: from and to
+    chunk: ir.Value  # of panels, to multiply
+    outer_phases: ir.Value  # to multiply: all or none
+
+
+def _task(b: ir.IRBuilder, r: Record, item: ir.Value) -> _Task:
+    """Find what the record's stage makes of a running number.
+
+    A chunk's weights are read for all boxes, one after the other, before those of the next.
+    """
+    transforms, multiplies = (
+        b.icmp_signed("==", r.stage, number(stage)) for stage in (TRANSFORM, MULTIPLY)
+    )
+    divisor = b.select(transforms, r.slabs, b.select(multiplies, r.boxes, r.chunks))
+    quotient, remainder = b.sdiv(item, divisor), b.srem(item, divisor)
+    inner = b.select(multiplies, quotient, remainder)
+    none = number(0)
+    whole = b.select(multiplies, none, r.slabs)
+    return _Task(
+        box=b.select(multiplies, remainder, quotient),
+        slabs=(
+            b.select(transforms, inner, none),
+            b.select(transforms, b.add(inner, number(1)), whole),
+        ),
+        chunk=inner,
+        outer_phases=b.select(transforms, none, r.outer_phases),
+    )
+
+
 def _find(
-    b: ir.IRBuilder, r: Record, shape: KernelShape, scratch: ir.Value, group: ir.Value
-) -> _Place:
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    scratch: ir.Value,
+    numbers: tuple[ir.Value, ir.Value],
+) -> Place:
+    group, box = numbers
     pointer = FLOATS[shape.dtype].as_pointer()
     floats = {
         name: place(b, scratch, getattr(r, f"scratch_{name}"))
         for name in ("data", "products", "sums")
     }
+    shared = place(b, r.pointer_to("shared", pointer), b.mul(box, r.slot))
+    alone = b.icmp_signed("==", r.stage, number(WHOLE))
+    floats["data"] = b.select(alone, floats["data"], shared)
     tables = {
         name: b.bitcast(place(b, scratch, getattr(r, f"scratch_{name}")), I64.as_pointer())
         for name in ("rows", "places", "reads", "writes", "images", "zeros")
     }
     stored = STORED[shape.dtype].as_pointer()
     padded = b.mul(r.panels, number(shape.columns))
-    return _Place(
+    return Place(
         scratch=scratch,
         **floats,
         **tables,
@@ -136,7 +161,7 @@ def _find(
     )
 
 
-def _fill_tables(b: ir.IRBuilder, r: Record, block: Block, where: _Place, columns: int) -> ir.Value:
+def _fill_tables(b: ir.IRBuilder, r: Record, block: Block, where: Place, columns: int) -> ir.Value:
     """Note for every patch of the block what it reads and writes; return how many there are."""
     store(b, block.start, block.starts, r.outer)
     store(b, block.stop, block.stops, r.outer)
@@ -186,12 +211,12 @@ def _emit_data(  # noqa: PLR0913 - what of which block
     shape: KernelShape,
     parts: _Parts,
     block: Block,
-    where: _Place,
+    where: Place,
     patches: ir.Value,
+    slabs: tuple[ir.Value, ir.Value],
 ) -> None:
     """Pack and transform what the block reads, slab of channels by slab."""
-    slabs = b.sdiv(b.add(r.depth, b.sub(r.slab, number(1))), r.slab)
-    with counted(b, slabs) as slab:
+    with counted(b, slabs[1], first=slabs[0]) as slab:
         first = b.mul(slab.index, r.slab)
         channels = smaller(b, b.sub(r.depth, first), r.slab)
         source = place(b, where.source, b.mul(first, r.source_c))
@@ -206,69 +231,11 @@ def _emit_data(  # noqa: PLR0913 - what of which block
                 b.call(parts.transform_data, [target, read, r.patch_reads, r.point_pitch, vectors])
 
 
-def _multiply(  # noqa: PLR0913 - which panels of what
-    b: ir.IRBuilder,
-    r: Record,
-    shape: KernelShape,
-    tiles: Sequence[ir.Function],
-    where: _Place,
-    points: int,
-    numbers: tuple[ir.Value, ir.Value, ir.Value, ir.Value],
-) -> None:
-    """Multiply at every point of the transform, for some panels of a phase."""
-    phase, start, panels, count = numbers
-    begin = b.mul(b.add(b.mul(phase, r.panels), start), r.panel_weights)
-    weights = place(b, where.weights, begin)
-    with counted(b, number(points)) as point:
-        data = place(b, where.data, b.mul(point.index, r.point_pitch))
-        matrices = place(b, weights, b.mul(point.index, r.point_weights))
-        products = place(b, where.products, b.mul(point.index, r.product_pitch))
-        with counted(b, r.phases) as x, counted(b, panels) as panel:
-            both = b.add(b.mul(phase, r.phases), x.index)
-            entry = b.add(b.mul(both, number(points)), point.index)
-            index = b.add(b.mul(x.index, r.panels_a_pass), panel.index)
-            matrix = b.add(b.mul(panel.index, r.panel_weights), b.mul(x.index, r.product_weights))
-            arguments = [
-                place(b, products, b.mul(index, r.panel_pitch)),
-                data,
-                place(b, matrices, matrix),
-                place(b, r.segments, r.at("segment_start", entry)),
-                r.at("segment_count", entry),
-                r.depth,
-            ]
-            _run_tiles(b, tiles, shape.rows, count, where, arguments)
-
-
-def _run_tiles(  # noqa: PLR0913 - what a tile takes
-    b: ir.IRBuilder,
-    tiles: Sequence[ir.Function],
-    sizes: Sequence[int],
-    count: ir.Value,
-    where: _Place,
-    arguments: Sequence[ir.Value],
-) -> None:
-    """Run the large register tile as often as it fits, then the one that the rest fits into."""
-    products, data, weights, *segments = arguments
-    start = b.bitcast(where.zeros, data.type)
-    large, small = (number(size) for size in sizes)
-    whole = b.sdiv(count, large)
-    rest = b.sub(count, b.mul(whole, large))
-    whole = b.add(whole, b.zext(b.icmp_signed(">", rest, small), I64))
-    with counted(b, whole) as run:
-        here = b.mul(run.index, large)
-        tables = [place(b, where.places, here), where.zeros, place(b, where.rows, here)]
-        b.call(tiles[0], [products, start, data, weights, *tables, *segments])
-    done = b.mul(whole, large)
-    with b.if_then(b.icmp_signed("<", done, count)):
-        tables = [place(b, where.places, done), where.zeros, place(b, where.rows, done)]
-        b.call(tiles[1], [products, start, data, weights, *tables, *segments])
-
-
 def _transform_back(  # noqa: PLR0913 - what of which panel
     b: ir.IRBuilder,
     r: Record,
     transform_result: ir.Function,
-    where: _Place,
+    where: Place,
     panel: ir.Value,
     patches: ir.Value,
 ) -> None:
@@ -289,7 +256,7 @@ def _store_panel(  # noqa: PLR0913 - which panel of what
     r: Record,
     store_row: ir.Function,
     block: Block,
-    where: _Place,
+    where: Place,
     lines: ir.Value,
     numbers: tuple[ir.Value, ir.Value, int],
 ) -> None:

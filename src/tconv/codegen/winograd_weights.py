@@ -48,22 +48,18 @@ def emit_transform_weights(module: ir.Module, baked: TransformShape) -> ir.Funct
     spots = math.prod(form.taps for form in forms)
     points = math.prod(form.points for form in forms)
     matrices = b.alloca(I64, points)
-    begin = b.add(b.mul(group, r.group_weights), b.mul(panel, r.panel_weights))
-    with counted(b, r.phases) as phase:
-        outer, x = b.sdiv(phase.index, r.last_phases), b.srem(phase.index, r.last_phases)
-        place_of = b.mul(b.mul(outer, r.panels), r.panel_weights)
-        place_of = b.add(begin, b.add(place_of, b.mul(x, r.product_weights)))
-        target = place(b, r.pointer_to("target", pointer), place_of)
-        with counted(b, r.parts) as part:
-            entry = b.add(b.mul(phase.index, r.parts), part.index)
-            taps = place(b, r.taps, b.mul(entry, number(spots)))
-            rows = place(b, r.rows, b.mul(entry, number(points)))
-            for index in range(points):
-                store(b, _matrix(b, r, shape, target, (rows, index)), matrices, index)
-            with counted(b, count) as k:
-                lines = place(b, made.args[1], b.mul(k.index, _pitch(b, r, shape)))
-                line = b.mul(b.add(first, k.index), number(shape.columns))
-                _transform(b, baked, (lines, taps), (matrices, line))
+    target = place(b, r.pointer_to("target", pointer), b.mul(group, r.group_weights))
+    with counted(b, r.phases) as phase, counted(b, r.parts) as part:
+        entry = b.add(b.mul(phase.index, r.parts), part.index)
+        taps = place(b, r.taps, b.mul(entry, number(spots)))
+        rows = place(b, r.rows, b.mul(entry, number(points)))
+        for index in range(points):
+            begin = _matrix(b, r, shape, target, (phase.index, panel, rows, index, points))
+            store(b, begin, matrices, index)
+        with counted(b, count) as k:
+            lines = place(b, made.args[1], b.mul(k.index, _pitch(b, r, shape)))
+            line = b.mul(b.add(first, k.index), number(shape.columns))
+            _transform(b, baked, (lines, taps), (matrices, line))
     b.ret_void()
     return made
 
@@ -109,13 +105,19 @@ def _fetch(
 
 
 def _matrix(
-    b: ir.IRBuilder, r: Record, shape: KernelShape, target: ir.Value, point: tuple[ir.Value, int]
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    target: ir.Value,
+    numbers: tuple[ir.Value, ir.Value, ir.Value, int, int],
 ) -> ir.Value:
-    """Return where the rows of a point's matrix begin, 0 if it vanishes."""
-    rows, index = point
+    """Return where a part's rows of a point's matrix begin, 0 if it vanishes."""
+    phase, panel, rows, index, points = numbers
     row = load(b, rows, index)
-    begin = b.mul(b.mul(row, r.depth), number(shape.columns))
-    begin = b.add(begin, b.mul(number(index), r.point_weights))
+    entry = b.add(b.mul(phase, number(points)), number(index))
+    before = b.add(b.mul(panel, r.at("counts", entry)), row)  # of as many channels each
+    begin = b.mul(b.mul(before, r.depth), number(shape.columns))
+    begin = b.add(begin, r.at("starts", entry))
     there = b.icmp_signed(">=", row, number(0))
     return b.select(there, b.ptrtoint(place(b, target, begin), I64), number(0))
 

@@ -19,6 +19,7 @@ from tconv.plan.check_record import (
     Scratch,
     Terms,
     all_blocks,
+    apart,
     demand,
     digits_of,
     inside,
@@ -58,6 +59,7 @@ class _Run:
         demand(max(tile_rows, self.columns) <= winograd.ZEROS, "sums start from no zeros", 0)
         boxes = r.groups * r.blocks * math.prod(r.outer_of("outer_blocks"))
         demand(self.recipe.items == boxes * r.chunks, "work items are not all blocks", boxes)
+        self._check_stages(boxes)
         taken = min(r.chunks * r.panels_a_chunk, r.panels) * self.columns
         demand(taken >= r.columns, "panels do not take every channel", taken)
         self._check_weights()
@@ -71,14 +73,29 @@ class _Run:
         demand(missing == 0, "outputs are never written", missing)
         self.scratch.check()
 
+    def _check_stages(self, boxes: int) -> None:
+        """See that rounds are all boxes, slabs all channels, and parts the whole depth."""
+        r, recipe = self.r, self.recipe
+        found = (recipe.boxes, recipe.chunks, recipe.slabs, r.boxes, r.first_box, r.stage)
+        due = (boxes, r.chunks, r.slabs, boxes, 0, winograd.WHOLE)
+        demand(found == due, "stages have other numbers than the record", found)
+        demand(r.slabs * r.slab >= r.depth, "slabs do not take every channel", r.slab)
+        demand(r.slab % recipe.lanes == 0, "a slab ends inside a vector", r.slab)
+        demand(min(r.part_segments, r.part_depth) > 0, "a part is empty", r.part_depth)
+        whole = r.part_segments == 1 or r.part_depth >= r.depth
+        demand(whole, "a part of a segment is taken for all of it", r.part_segments)
+        demand(self.points * r.point_pitch <= r.slot, "boxes share data", r.slot)
+        if recipe.staged:
+            demand(recipe.round > 0, "a round has no boxes", recipe.round)
+            demand(recipe.round * r.slot <= recipe.shared, "boxes leave shared memory", r.slot)
+
     def _check_weights(self) -> None:
         """See that the rows of each matrix are those that segments read, in their order."""
         r, recipe = self.r, self.recipe
-        sizes = (r.parts * r.depth * self.columns, r.phases, self.points, r.panels * r.outer_phases)
-        found = (r.product_weights, r.point_weights, r.panel_weights, r.group_weights)
-        due = tuple(math.prod(sizes[: count + 1]) for count in range(4))
-        demand(found == due, "weights overlap", found)
-        demand(recipe.group_weights == r.group_weights, "weights have another size", found)
+        demand(
+            recipe.group_weights == r.group_weights, "weights have another size", r.group_weights
+        )
+        matrices = []
         for both, phase in enumerate(recipe.phase_weights):
             for point in range(self.points):
                 rows = {entry.rows[point]: part for part, entry in enumerate(phase)}
@@ -89,6 +106,14 @@ class _Run:
                 read = [r.at("segments", start + s) for s in range(count)]
                 packed = [rows.get(row, -1) * r.part_pitch for row in range(len(rows))]
                 demand(read == packed, "a product reads other parts than its weights", entry)
+                begin = r.at("matrix_start", entry)
+                matrices.append((begin, begin + count * r.panels * r.depth * self.columns))
+                demand(
+                    r.at("matrix_next", entry) in range(len(recipe.phase_weights) * self.points),
+                    "what comes next is no product", entry,
+                )  # fmt: skip
+        used = [(begin, end) for begin, end in matrices if begin < end]
+        demand(apart(used, r.group_weights), "weights overlap", used)
 
     def _patches(self, block: Block) -> list[tuple[int, int]]:
         """Return where each patch reads and writes; look whether its rows have room."""
@@ -115,7 +140,8 @@ class _Run:
         demand(r.nowhere >= count * self.columns, "what belongs nowhere is a product", count)
         demand(r.nowhere + self.columns <= r.product_pitch, "points share products", count)
         demand(self.points * r.product_pitch <= r.panel_pitch, "panels share products", count)
-        self.scratch.touch("data", self.points * r.point_pitch)
+        if not self.recipe.staged:
+            self.scratch.touch("data", self.points * r.point_pitch)
         self.scratch.touch("products", r.phases * r.panels_a_pass * r.panel_pitch)
         for part, entries in (
             ("rows", count + r.spare), ("places", count + r.spare), ("reads", count),

@@ -22,6 +22,7 @@ from tconv.plan.planes import (
     plan_planes,
 )
 from tconv.plan.taps import tap_products
+from tconv.plan.tiles import tile_rows
 from tconv.plan.winograd import Winograd, error_bounds, plan_winograd
 from tconv.plan.winograd_choice import Worth, weigh
 from tconv.problem import Operand, Problem, accumulator
@@ -75,7 +76,7 @@ def choose_plan(
     slower = "takes longer, by estimate" if why is None else f"not asked for; winograd {why}"
     unbound = worth.refusal(bound=False)
     notes = (("direct", slower), *((("unbound", unbound),) if unbound and not why else ()))
-    return _winograd(problem, plan_winograd(problem, machine, worth.outputs), notes)
+    return _winograd(problem, plan_winograd(problem, machine, worth.outputs, worth.alike), notes)
 
 
 def _choose_direct(problem: Problem, machine: Machine | None, no_machine: str) -> Plan:
@@ -177,15 +178,6 @@ def _few_phases(problem: Problem) -> bool:
     return problem.wanted is not Operand.FINE or phases <= MOST_PHASES
 
 
-def tile_rows(machine: Machine) -> int:
-    """Return the rows of the register tile.
-
-    Twelve sums and three operands fill sixteen registers; with thirty-two, the addresses of
-    the rows are what runs out first.
-    """
-    return 8 if machine.registers >= 32 else 6
-
-
 def _gather(problem: Problem, recipe: Gather, refused: tuple[tuple[str, str], ...]) -> Plan:
     phases = math.prod(axis.stride for axis in problem.axes)
     if problem.wanted is Operand.COARSE:
@@ -214,11 +206,14 @@ def _winograd(problem: Problem, recipe: Winograd, refused: tuple[tuple[str, str]
     bound, direct = error_bounds(problem, recipe)
     block = "x".join(map(str, recipe.block))
     points = math.prod(form.points for form in recipe.forms)
+    work = f"{block} points, {recipe.items} work items"
+    if recipe.staged:
+        work += f", before they are multiplied: {recipe.round} of {recipe.boxes} blocks at a time"
     return Plan(
         problem, "winograd", f"{forms} needs {saved:.2f} times fewer multiplications", refused,
         (
             Step("transform weights", f"{4e-6 * problem.groups * recipe.group_weights:.3f} MB", 0),
-            Step("transform data", f"{block} points, {recipe.items} work items", 0),
+            Step("transform data", work, 0),
             Step("multiply", f"at {points} points of the transform", 2 * recipe.multiplications),
             Step("transform back", f"error <= {bound:.1e} * max|data| * sum|weights|, "
                  f"direct {direct:.1e}", 0),

@@ -26,12 +26,12 @@ from tconv.plan.phases import (
 )
 from tconv.plan.plan import Plan
 from tconv.plan.planes import Planes
+from tconv.plan.tiles import whole_tiles
 from tconv.plan.winograd import Winograd
 from tconv.plan.winograd_axis import cut_axes, products_a_patch
 from tconv.problem import Operand, Problem, accumulator
 
 PACK, STORE = 3, 4  # multiplications in the time of one element
-SMALL_TILE = 4  # rows of the tile for what the large one leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +82,6 @@ def count_plan(plan: Plan, tile_rows: int) -> Count:
 
 
 Numbers = tuple[int, int, int, int]  # multiplications, packed data, stored sums, kept elements
-
-
-def whole_tiles(rows: int, tile_rows: int) -> int:
-    """Return how many rows the tiles for some rows have: large ones, then one for the rest.
-
-    >>> [whole_tiles(rows, 6) for rows in (1, 4, 5, 6, 7, 11)]
-    [4, 4, 6, 6, 10, 12]
-    """
-    whole, rest = divmod(rows, tile_rows)
-    small = 0 < rest <= SMALL_TILE
-    return (whole + (rest > 0 and not small)) * tile_rows + small * SMALL_TILE
 
 
 def _gather(problem: Problem, recipe: Gather | Cells, tile_rows: int) -> Numbers:
@@ -206,7 +195,7 @@ def _correlate(problem: Problem, recipe: Correlate, tile_rows: int) -> Numbers:
 
 
 def _winograd(problem: Problem, recipe: Winograd, tile_rows: int) -> Numbers:
-    axes = cut_axes(problem, [form.outputs for form in recipe.forms])
+    axes = cut_axes(problem, [form.outputs for form in recipe.forms], recipe.alike)
     depth, wanted = _channels(problem)
     width = _up(wanted, recipe.lanes * recipe.vectors)
     sizes = [_up(axis.phases.end - axis.phases.begin, axis.unit) for axis in axes]
@@ -222,7 +211,7 @@ def _winograd(problem: Problem, recipe: Winograd, tile_rows: int) -> Numbers:
         for axis, cut in zip(axes, cuts, strict=True)
     )
     groups = problem.groups
-    chunks = recipe.items // (groups * math.prod(map(len, cuts)))
+    chunks = 1 if recipe.staged else recipe.chunks  # each packs again
     return (
         groups * depth * width * products_a_patch(recipe.phase_weights) * rows,
         groups * depth * chunks * packed,

@@ -60,7 +60,7 @@ def even_phases(problem: Problem) -> list[AxisPhases]:
 
     All of them have the same points, but a last one: where the last point's are not all there.
     """
-    axes = (_even(axis, problem.wanted) for axis in problem.axes)
+    axes = (aligned(axis_phases(axis, problem.wanted)) for axis in problem.axes)
     return [batch_phases(problem.batch), *axes]
 
 
@@ -107,27 +107,6 @@ def axis_phases(axis: Axis, wanted: Operand) -> AxisPhases:
     )  # fmt: skip
 
 
-@lru_cache(maxsize=256)
-def _even(axis: Axis, wanted: Operand) -> AxisPhases:
-    """Split one axis so that a point ``q`` of a phase writes ``step_out * q + phase``."""
-    if wanted is Operand.COARSE:
-        return axis_phases(axis, wanted)
-    stride = len_of_phases(axis)
-    taps_of: list[list[int]] = [[] for _ in range(stride)]
-    for tap in reversed(meeting_taps(axis)):  # falling taps are rising offsets
-        taps_of[(axis.dilation * tap - axis.pad_begin) % stride].append(tap)
-    offsets = tuple(
-        tuple((phase + axis.pad_begin - axis.dilation * tap) // stride for tap in mine)
-        for phase, mine in enumerate(taps_of)
-    )
-    ranges = tuple(
-        (0, max(0, (axis.fine_size - phase + stride - 1) // stride)) for phase in range(stride)
-    )
-    return AxisPhases(
-        axis.coarse_size, axis.fine_size, 1, stride, 0, ranges, tuple(map(tuple, taps_of)), offsets
-    )
-
-
 def meeting_taps(axis: Axis) -> range:
     """Return the taps between the first and the last that meet anything.
 
@@ -137,3 +116,26 @@ def meeting_taps(axis: Axis) -> range:
     first = -((axis.stride * (axis.coarse_size - 1) - axis.pad_begin) // axis.dilation)
     last = (axis.fine_size - 1 + axis.pad_begin) // axis.dilation
     return range(min(max(first, 0), axis.taps), max(min(last + 1, axis.taps), 0))
+
+
+@lru_cache(maxsize=256)
+def aligned(split: AxisPhases) -> AxisPhases:
+    """Return the same axis with its phases counted from the first point written.
+
+    They then have the same points, as long as the picture is, but not always the same taps.
+
+    >>> axis = Axis(fine_size=8, coarse_size=4, taps=4, stride=2, dilation=1, pad_begin=1)
+    >>> split = axis_phases(axis, Operand.FINE)
+    >>> split.ranges, aligned(split).ranges
+    (((1, 5), (0, 4)), ((0, 4), (0, 4)))
+    >>> aligned(split).taps, aligned(split).offsets
+    (((3, 1), (2, 0)), ((-1, 0), (0, 1)))
+    """
+    found = {}
+    for phase, (low, high) in enumerate(split.ranges):
+        carry, place = divmod(phase + split.shift_out, split.step_out)
+        offsets = tuple(offset - carry for offset in split.offsets[phase])
+        found[place] = (low + carry, high + carry), split.taps[phase], offsets
+    ranges, taps, offsets_of = zip(*(found[place] for place in sorted(found)), strict=True)
+    sizes = split.size_in, split.size_out, split.step_in, split.step_out
+    return AxisPhases(*sizes, 0, ranges, taps, offsets_of)

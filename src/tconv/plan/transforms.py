@@ -105,8 +105,10 @@ def transforms(form: Form) -> Transforms:
 
 
 @cache
-def noise(form: Form) -> float:
+def noise(form: Form, places: tuple[int, ...] = ()) -> float:
     """Return rounding errors as a multiple of those of direct sums, for random numbers.
+
+    Where only some ``places`` have taps, direct sums have fewer terms too.
 
     Errors of a product grow with the numbers multiplied; on the other hand there are fewer
     terms in a row.  On several axes the factors multiply.
@@ -115,14 +117,15 @@ def noise(form: Form) -> float:
     (0.91, 0.75, 1.26)
     """
     made = transforms(form)
+    present = places or range(form.taps)
     energies = [
-        sum(x * x for x in data) * sum(x * x for x in weights)
+        sum(x * x for x in data) * sum(weights[place] ** 2 for place in present)
         for data, weights in zip(made.data, made.weights, strict=True)
     ]
     total = sum(
         x * x * energy for row in made.result for x, energy in zip(row, energies, strict=True)
     )
-    return math.sqrt(total / form.outputs) / form.taps
+    return math.sqrt(total / form.outputs) / len(present)
 
 
 @cache

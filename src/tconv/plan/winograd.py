@@ -15,24 +15,24 @@ from itertools import product
 from tconv.plan.gather import (
     Scratch,
     axis_numbers,
-    choose_chunks,
     make_record,
     outer_tables,
-    shrink,
 )
 from tconv.plan.machine import Machine
 from tconv.plan.transforms import Form, growth
 from tconv.plan.winograd_axis import (
     PhaseWeights,
-    WinogradAxis,
     cut_axes,
     phase_weights,
     products_a_patch,
 )
+from tconv.plan.winograd_blocks import Volume, choose_parts, choose_pass, choose_slab, divide
 from tconv.problem import Operand, Problem
 
 SCALARS = (
-    "source", "target", "weights", "bias", "flags",  # addresses, filled in by each call
+    # Addresses, filled in by each call; the last one is of transformed data, if that is shared.
+    "source", "target", "weights", "bias", "flags", "shared",
+    "stage", "first_box", "boxes",  # what to do with which boxes, likewise
     "source_g", "source_c", "source_x",  # element steps, by each call
     "target_g", "target_c", "target_x",
     "outer",  # axes but the last; the batch is the first of them
@@ -41,11 +41,13 @@ SCALARS = (
     "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
     "block", "begin", "end", "blocks", "phases", "span",
     "outer_phases", "most_phases",
-    "slab",  # channels that are packed and transformed together
+    "slab", "slabs",  # channels that are packed and transformed together
+    "slot",  # elements of one box in shared memory
     "parts", "part_pitch",  # phases read, all axes together; elements of one in a patch's row
     "row_pitch", "point_pitch",  # elements of transformed data: of a patch, of a point
     "product_pitch", "panel_pitch",  # elements of products: of a point, of a panel
-    "group_weights", "panel_weights", "point_weights", "product_weights",
+    "part_segments", "part_depth",  # that are multiplied at a time, for all patches
+    "group_weights",
     "nowhere", "spare", "activate", "slope", "zeros",  # the last three by each runner
     "scratch_data", "scratch_products", "scratch_sums",
     "scratch_rows", "scratch_places", "scratch_reads", "scratch_writes", "scratch_images",
@@ -66,8 +68,9 @@ ARRAYS = (
     # one for each spatial axis: what a neighbour in a patch adds there
     "patch_reads", "patch_writes",
     "part_reads",  # where each phase read begins in the region
-    # one for each phase of all axes together and point: which parts are multiplied
-    "segment_start", "segment_count",
+    # one for each phase of all axes together and point: which parts are multiplied, where the
+    # weights of all panels begin, and which product comes next
+    "segment_start", "segment_count", "matrix_start", "matrix_next",
     "segments",
 )  # fmt: skip
 """The arrays of a record; a number tells where in the record each begins."""
@@ -75,7 +78,7 @@ ARRAYS = (
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
 SPARE_ROWS = 8  # entries for the rows of a last tile that there are no points for
-FEW_PATCHES, MOST_PATCHES = 24, 192  # of a block
+WHOLE, TRANSFORM, MULTIPLY = range(3)  # stages: all there is to do for a box, or a half of it
 ZEROS = 32  # entries: two vectors, and a table for the rows of a tile
 LINE = 16  # elements that keep rows and points out of each other's way in caches
 
@@ -87,24 +90,34 @@ class Winograd:
     lanes: int
     vectors: int
     forms: tuple[Form, ...]  # of the spatial axes
+    alike: tuple[bool, ...]  # whether the phases of each have the same points
     record: tuple[int, ...]  # scalars, then where arrays begin, then the arrays
     phase_weights: tuple[tuple[PhaseWeights, ...], ...]  # by phase, then part
     group_weights: int  # elements of transformed weights of one group
     panels: int
     block: tuple[int, ...]
-    items: int
+    items: int  # of all boxes, from their products to what is stored
+    staged: bool  # whether boxes are transformed before that, round by round
+    boxes: int
+    round: int  # boxes
+    chunks: int
+    slabs: int
     scratch: int  # elements for one worker
+    shared: int  # and for all together
     multiplications: int  # of all products
 
 
-def plan_winograd(problem: Problem, machine: Machine, outputs: Sequence[int]) -> Winograd:
+def plan_winograd(
+    problem: Problem, machine: Machine, outputs: Sequence[int], alike: Sequence[bool] = ()
+) -> Winograd:
     """Lay out blocks, patches, panels and tables for FINE or COARSE.
 
-    ``outputs`` are the points of a patch on each spatial axis.
+    ``outputs`` are the points of a patch on each spatial axis, ``alike`` tells whether the phases
+    of an axis have the same points.
     """
     lanes, vectors = machine.lanes(problem.dtype), 2
     width, item = lanes * vectors, machine.vector_bytes // lanes
-    axes = cut_axes(problem, outputs)
+    axes = cut_axes(problem, outputs, alike)
     depth, wanted = problem.coarse_channels, problem.fine_channels
     if problem.wanted is Operand.COARSE:
         depth, wanted = wanted, depth
@@ -117,34 +130,30 @@ def plan_winograd(problem: Problem, machine: Machine, outputs: Sequence[int]) ->
     panels = -(-wanted // width)
     phases = len(splits[-1].ranges)
     outer_phases = math.prod(len(split.ranges) for split in splits[:-1])
-    product_weights = parts * depth * width
-    point_weights = phases * product_weights
-    panel_weights = points * point_weights
-    group_weights = outer_phases * panels * panel_weights
-    block = _choose_block(axes, points * row_pitch * item, group_weights * item, machine)
+    weights = phase_weights(axes)
+    group_weights = products_a_patch(weights) * panels * depth * width
+    each = depth * wanted * products_a_patch(weights)
+    volume = Volume(row_pitch * item, points, group_weights * item, panels, depth, each)
+    division = divide(axes, problem.groups, volume, machine)
+    block, blocks, patches = list(division.block), list(division.blocks), division.patches
     sizes = [-(-(axis.phases.end - axis.phases.begin) // axis.unit) for axis in axes]
-    blocks = [
-        -(-size * axis.unit // each) for size, axis, each in zip(sizes, axes, block, strict=True)
-    ]
-    patches = math.prod(block) // math.prod(axis.form.outputs for axis in axes)
-    boxes = problem.groups * math.prod(blocks)
-    a_chunk = -(-panels // _choose_chunks(problem, axes, boxes, panels))
-    chunks = -(-panels // a_chunk)
     last = splits[-1]
     product_pitch = (patches + 1) * width + LINE
-    panel = points * product_pitch * item
-    a_pass = max(1, min(a_chunk, machine.l2 // 4 // (phases * panel)))
+    a_pass = choose_pass(division, points, product_pitch * item, phases, machine)
     extents = [
         axis.phases.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
     ]
-    slab = _choose_slab(math.prod(extents) * item, part_pitch, lanes, machine)
+    slab = choose_slab(division, math.prod(extents) * item, part_pitch, lanes, machine)
+    slabs = -(-depth // slab)
+    point_pitch = patches * row_pitch + LINE
+    slot = points * point_pitch
+    part_segments, part_depth = choose_parts(depth, width * item, machine)
     pitches = [slab * math.prod(extents[place + 1 :]) for place in range(len(axes))]
     written = [
         size * s.step_out if s is last else size for s, size in zip(splits, block, strict=True)
     ]
     write_steps = [width * math.prod(written[place + 1 :]) for place in range(len(axes))]
     write_steps[-1] = width * last.step_out
-    weights = phase_weights(axes)
     scratch = Scratch(item)
     region = scratch.take(slab * math.prod(extents))
     numbers = {
@@ -152,26 +161,29 @@ def plan_winograd(problem: Problem, machine: Machine, outputs: Sequence[int]) ->
         "end": last.begin + sizes[-1] * axes[-1].unit,
         "span": axes[-1].span,
         "groups": problem.groups,
-        "chunks": chunks,
+        "stage": WHOLE,
+        "boxes": division.boxes,
+        "chunks": division.chunks,
         "panels": panels,
-        "panels_a_chunk": a_chunk,
+        "panels_a_chunk": division.panels_a_chunk,
         "panels_a_pass": a_pass,
         "depth": depth,
         "columns": wanted,
         "slab": slab,
+        "slabs": slabs,
+        "slot": slot,
         "parts": parts,
         "part_pitch": part_pitch,
         "row_pitch": row_pitch,
-        "point_pitch": patches * row_pitch + LINE,
+        "point_pitch": point_pitch,
         "product_pitch": product_pitch,
         "panel_pitch": points * product_pitch,
+        "part_segments": part_segments,
+        "part_depth": part_depth,
         "group_weights": group_weights,
-        "panel_weights": panel_weights,
-        "point_weights": point_weights,
-        "product_weights": product_weights,
         "nowhere": patches * width,
         "spare": SPARE_ROWS,
-        "scratch_data": scratch.take(points * (patches * row_pitch + LINE)),
+        "scratch_data": scratch.take(0 if division.staged else slot),
         "scratch_products": scratch.take(phases * a_pass * points * product_pitch),
         "scratch_sums": scratch.take(math.prod(written) * width),
         "scratch_rows": scratch.take_table(patches + SPARE_ROWS),
@@ -182,6 +194,7 @@ def plan_winograd(problem: Problem, machine: Machine, outputs: Sequence[int]) ->
         "scratch_zeros": scratch.take_table(ZEROS),
     }
     assert region == 0  # noqa: S101 - kernels find the region where scratch begins
+    segments = _segments(weights, points, part_pitch)
     read_steps = [axis.phases.step_in * pitch for axis, pitch in zip(axes, pitches, strict=True)]
     arrays = {
         **outer_tables(splits, block, blocks, pitches),
@@ -204,23 +217,31 @@ def plan_winograd(problem: Problem, machine: Machine, outputs: Sequence[int]) ->
             sum(part * pitch for part, pitch in zip(combination, pitches, strict=True))
             for combination in product(*(axis.parts for axis in axes))
         ],
-        **_segments(weights, points, part_pitch),
+        **segments,
+        **_matrices(
+            segments["segment_count"], (outer_phases, phases, points), panels * depth * width
+        ),
     }
     return Winograd(
         lanes=lanes,
         vectors=vectors,
         forms=tuple(axis.form for axis in axes[1:]),
+        alike=tuple(alike),
         record=make_record(SCALARS, ARRAYS, numbers, arrays),
         phase_weights=weights,
         group_weights=group_weights,
         panels=panels,
         block=tuple(block),
-        items=boxes * chunks,
+        items=division.boxes * division.chunks,
+        staged=division.staged,
+        boxes=division.boxes,
+        round=division.round,
+        chunks=division.chunks,
+        slabs=slabs,
         scratch=scratch.size,
+        shared=division.round * slot if division.staged else 0,
         multiplications=problem.groups
-        * depth
-        * wanted
-        * products_a_patch(weights)
+        * each
         * math.prod(size * axis.apart for size, axis in zip(sizes, axes, strict=True)),
     )
 
@@ -256,44 +277,20 @@ def _segments(
     return arrays
 
 
-def _choose_chunks(problem: Problem, axes: Sequence[WinogradAxis], boxes: int, panels: int) -> int:
-    """Return into how many work items the panels of one block are split.
+def _matrices(used: Sequence[int], counts: tuple[int, int, int], row: int) -> dict[str, list[int]]:
+    """Return where weights begin, in the order in which they are multiplied, and what is next.
 
-    Every chunk transforms the block again.  That should cost little of what it multiplies,
-    but idle workers cost more.
+    ``used`` are how many parts are multiplied, ``counts`` those of outer phases, phases of the
+    last axis and points; all panels have ``row`` elements for each part.
     """
-    transformed = math.prod(axis.form.points * len(axis.parts) for axis in axes)
-    multiplied = panels * math.prod(axis.products() for axis in axes)
-    most = max(4 // boxes, multiplied // (8 * transformed))
-    return max(1, min(most, choose_chunks(problem, boxes, panels)))
-
-
-def most_patches(patch: int, weights: int, machine: Machine) -> int:
-    """Return how many patches of so many bytes a block has at most, for these bytes of weights."""
-    few = FEW_PATCHES if weights <= machine.l3 // 8 else 2 * FEW_PATCHES
-    most = max(few, min(MOST_PATCHES, machine.l2 * 6 // 10 // patch))
-    return max(1, min(most, 4 * machine.l2 // patch))
-
-
-def _choose_block(
-    axes: list[WinogradAxis], patch: int, weights: int, machine: Machine
-) -> list[int]:
-    """Return how many points of each axis one work item takes, in whole patches.
-
-    A patch's transformed data takes ``patch`` bytes; that of all should stay in the second-level
-    cache, but a block of few patches reads all ``weights`` bytes for next to nothing.
-    """
-    sizes = [-(-(axis.phases.end - axis.phases.begin) // axis.unit) for axis in axes]
-    most = most_patches(patch, weights, machine)
-    block = list(sizes)
-    apart = math.prod(axis.apart for axis in axes)
-    while max(block) > 1 and math.prod(block) * apart > most:
-        place = 0 if block[0] > 1 else max(range(len(block)), key=lambda d: block[d])
-        shrink(block, sizes, place)
-    return [size * axis.unit for size, axis in zip(block, axes, strict=True)]
-
-
-def _choose_slab(points: int, channels: int, lanes: int, machine: Machine) -> int:
-    """Return how many channels are packed together: a fifth of L2, but a cache line at least."""
-    fitting = machine.l2 // 5 // points // lanes * lanes
-    return min(channels, max(2 * lanes, fitting))
+    outer, phases, points = counts
+    starts, following = [0] * len(used), [*range(len(used))]
+    begin, before = 0, 0
+    for first in range(0, outer * phases, phases):
+        for point in range(points):
+            for entry in range(first * points + point, (first + phases) * points, points):
+                starts[entry] = begin
+                if used[entry]:
+                    begin += used[entry] * row
+                    following[before], before = entry, entry
+    return {"matrix_start": starts, "matrix_next": following}

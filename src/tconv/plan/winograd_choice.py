@@ -8,35 +8,42 @@ measurements.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
 from tconv.plan.machine import Machine
-from tconv.plan.phases import AxisPhases, all_phases
+from tconv.plan.phases import AxisPhases, aligned, all_phases
 from tconv.plan.planes import MOST_COLUMNS
-from tconv.plan.transforms import noise
-from tconv.plan.winograd import most_patches
+from tconv.plan.tiles import tile_rows, whole_tiles
 from tconv.plan.winograd_axis import cut_axis, taps_of
+from tconv.plan.winograd_blocks import Volume, most_patches, needs_stages
 from tconv.problem import Operand, Problem
 
 # Outputs of patches to try, by taps; with more taps nothing is saved that rounding allows.
-OUTPUTS = {2: (3, 4, 5), 3: (2, 3, 4), 4: (2, 3), 5: (2,)}
+OUTPUTS = {2: (2, 3, 4, 5), 3: (2, 3, 4), 4: (2, 3), 5: (2,)}
+MOST_WEIGHED = 40  # choices, all axes together: planning takes a moment for each
 MOST_POINTS = 64  # of a transform, all axes together: its code is unrolled
+MOST_ENTRIES = 2048  # of tables by phase, part and point
 MOST_NOISE = 1.8  # times the rounding errors of direct sums; the largest of many stays below 4
 
-SURE = 0.9  # of the direct cost: models err
+SURE = 0.86  # of the direct cost: models err
 EVEN, MUCH_LESS = 0.98, 0.75  # for one image, if it is for many
 MANY = 8  # images
+ABOUT = 1.04  # times the cost of the quickest forms: of such the quietest are taken
 MOST_UNBOUND = 24 << 20  # bytes of weights that a call transforms and lets go again
 
 # Measured, in cycles: of one vector, one byte or one term.
 PACK = 1.5  # of a vector read
-STORE, LATE_STORE = 6.0, 16.0  # of one written between products, and after all of them
-TRANSFORM, LARGE_TRANSFORM = 3.0, 9.0  # of a vector at a point, on its way in or out
+STORE, LATE_STORE = 6.0, 9.0  # of one written between products, and after all of them
+TRANSFORM, LARGE_TRANSFORM = 3.0, 6.0  # of a vector at a point, on its way in or out
 FEW_POINTS = 16  # of a transform that stays in registers
-NEAR_BYTE, FAR_BYTE = 1 / 12, 1 / 8  # of weights, from the last cache and from memory
+# Of a byte of weights from the last cache and from memory: products go on meanwhile, but not
+# faster than this.
+NEAR_BYTE, FAR_BYTE = 0.12, 0.33
 WEIGHT = 5.0  # of a transformed vector of weights
 EFFICIENCY, PROLOGUE = 0.93, 4  # of register tiles: of the peak, and terms' time to begin
+PRODUCT, PATCH = 80.0, 40.0  # to begin a product of matrices, or to transform one of a patch
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +51,18 @@ class Worth:
     """What a choice of forms costs, in cycles of an image, and the direct way."""
 
     outputs: tuple[int, ...]
+    alike: tuple[bool, ...]
     alone: float
     among_many: float
     weights: float  # to transform weights, once when bound
     direct: float
     kept: int  # bytes of transformed weights
+    noise: float  # times the rounding errors of direct sums
+
+    @property
+    def cost(self) -> float:
+        """What choices are compared by: an image alone, and among others more so."""
+        return self.alone + 4 * self.among_many
 
     def refusal(self, *, bound: bool) -> str | None:
         """Return why it is not worth it, None if it is."""
@@ -70,6 +84,7 @@ class _Cut(NamedTuple):
     """The numbers of one axis cut into patches of so many outputs."""
 
     outputs: int
+    alike: bool  # whether its phases have the same points
     patches: int
     points: int
     parts: int
@@ -98,7 +113,9 @@ def weigh(problem: Problem, machine: Machine) -> Worth | str:
     if not options:
         return "no axis has taps that a transform would save"
     paying = [worth for worth in options if worth.refusal(bound=True) is None]
-    return min(paying or options, key=lambda worth: worth.alone + 4 * worth.among_many)
+    least = min(worth.cost for worth in paying or options)
+    quick = [worth for worth in paying or options if worth.cost <= ABOUT * least]
+    return min(quick, key=lambda worth: (worth.noise, worth.cost))
 
 
 def worths(problem: Problem, machine: Machine) -> list[Worth]:
@@ -107,29 +124,58 @@ def worths(problem: Problem, machine: Machine) -> list[Worth]:
     direct = _direct_cycles(problem, machine, splits)
     moved = _moved(problem, machine, splits, LATE_STORE)
     made = []
-    for cuts in product(*map(_cuts, splits)):
-        quiet = math.prod(cut.noise for cut in cuts) <= MOST_NOISE
+    for cuts in product(*_fewer([_cuts(split) for split in splits])):
+        noise = math.prod(cut.noise for cut in cuts)
         few = math.prod(cut.points for cut in cuts) <= MOST_POINTS
-        if quiet and few and any(cut.outputs > 1 for cut in cuts):
-            alone, among_many = (_cycles(problem, machine, cuts, n) + moved for n in (1, MANY))
+        few = few and math.prod(cut.points * cut.parts * cut.phases for cut in cuts) <= MOST_ENTRIES
+        if noise <= MOST_NOISE and few and any(cut.outputs > 1 for cut in cuts):
             kept = _weights(problem, machine, cuts)
+            alone, among_many = (each + moved for each in _cycles(problem, machine, cuts, kept))
             weights = WEIGHT * kept / machine.vector_bytes
-            outputs = tuple(cut.outputs for cut in cuts)
-            made.append(Worth(outputs, alone, among_many, weights, direct, kept))
+            outputs, alike = zip(*((cut.outputs, cut.alike) for cut in cuts), strict=True)
+            made.append(Worth(outputs, alike, alone, among_many, weights, direct, kept, noise))
     return made
 
 
+def _fewer(choices: list[list[_Cut]]) -> list[list[_Cut]]:
+    """Leave out the cuts with the most products while there are too many to weigh."""
+    choices = [sorted(cuts, key=lambda cut: cut.patches * cut.products) for cuts in choices]
+    while math.prod(map(len, choices)) > MOST_WEIGHED:
+        max(choices, key=len).pop()
+    return choices
+
+
+@lru_cache(maxsize=256)
 def _cuts(split: AxisPhases) -> list[_Cut]:
-    """Return every way to cut an axis, the first one whole; none with very many taps."""
-    taps, made = taps_of(split), []
-    if taps > MOST_POINTS:
-        return []
-    for outputs in (1, *OUTPUTS.get(taps, ())):
-        axis = cut_axis(split, outputs)
-        patches = -(-(split.end - split.begin) // axis.unit) * axis.apart
-        numbers = (axis.form.points, len(axis.parts), len(split.ranges), axis.products())
-        made.append(_Cut(outputs, patches, *numbers, noise(axis.form)))
-    return made
+    """Return the ways to cut an axis that no other is better than; none with very many taps."""
+    other = aligned(split)
+    made: list[_Cut] = []
+    for alike in (False,) if other == split else (False, True):
+        both = other if alike else split
+        taps = taps_of(both)
+        for outputs in () if taps > MOST_POINTS else (1, *OUTPUTS.get(taps, ())):
+            axis = cut_axis(both, outputs)
+            patches = -(-(both.end - both.begin) // axis.unit) * axis.apart
+            numbers = (axis.form.points, len(axis.parts), len(both.ranges), axis.products())
+            made.append(_Cut(outputs, alike, patches, *numbers, axis.noise()))
+    return [
+        cut
+        for place, cut in enumerate(made)
+        if not any(
+            _better(least, cut) and (index < place or not _better(cut, least))
+            for index, least in enumerate(made)
+            if index != place
+        )
+    ]
+
+
+def _better(cut: _Cut, other: _Cut) -> bool:
+    """Tell whether a cut is as good as another in all that counts most."""
+    mine, its = (
+        (each.patches * each.products, each.products, each.noise, each.points)
+        for each in (cut, other)
+    )
+    return all(a <= b for a, b in zip(mine, its, strict=True))
 
 
 def _channels(problem: Problem) -> tuple[int, int]:
@@ -156,28 +202,40 @@ def _direct_cycles(problem: Problem, machine: Machine, splits: Sequence[AxisPhas
     )
     products = problem.groups * taps * read * written / (2 * lanes) / EFFICIENCY
     weights = 4 * problem.groups * read * written * math.prod(a.taps for a in problem.axes)
-    return products + weights * _byte(weights, machine) + _moved(problem, machine, splits, STORE)
+    products = max(products, weights * _byte(weights, machine))
+    return products + _moved(problem, machine, splits, STORE)
 
 
-def _cycles(problem: Problem, machine: Machine, cuts: Sequence[_Cut], images: int) -> float:
-    """Estimate transforms and products, for one of some images."""
+def _cycles(
+    problem: Problem, machine: Machine, cuts: Sequence[_Cut], weights: int
+) -> tuple[float, float]:
+    """Estimate transforms and products of one image, alone and among many."""
     lanes = machine.lanes(problem.dtype)
     read, written = _channels(problem)
     written = _whole(written, 2 * lanes)
-    patches = images * math.prod(cut.patches for cut in cuts)
+    every = math.prod(cut.patches for cut in cuts)
     points = math.prod(cut.points for cut in cuts)
     parts = math.prod(cut.parts for cut in cuts)
     phases = math.prod(cut.phases for cut in cuts)
     matrices = math.prod(cut.products for cut in cuts)
-    terms = max(patches, 6) * matrices * (read + PROLOGUE / parts) * written
-    weights = _weights(problem, machine, cuts)
-    streams = -(-patches // most_patches(4 * points * parts * read, weights, machine))
-    repeated = max(1, min(4, 8 // (streams * problem.groups)))  # by chunks of panels
+    row = 4 * parts * _whole(read, lanes)
+    volume = Volume(row, points, weights, written // (2 * lanes), read, read * written * matrices)
+    term = matrices * (read + PROLOGUE / parts) * written / (2 * lanes) / EFFICIENCY
+    begin = PRODUCT * matrices * volume.panels / parts
     each = TRANSFORM if points <= FEW_POINTS else LARGE_TRANSFORM
-    vectors = (repeated * _whole(read, lanes) * parts + written * phases) / lanes
-    mapped = each * points * patches * vectors
-    once = terms / (2 * lanes) / EFFICIENCY + mapped
-    return (problem.groups * once + weights * streams * _byte(weights, machine)) / images
+    vectors = (_whole(read, lanes) * parts + written * phases) / lanes
+    mapped = every * (each * points * vectors + PATCH * (parts + phases * volume.panels))
+
+    def cycles(images: int) -> float:
+        patches = images * every
+        staged = needs_stages(volume, machine, problem.groups * patches)
+        blocks = -(-patches // most_patches(volume, machine, staged=staged))
+        rows = blocks * whole_tiles(-(-patches // blocks), tile_rows(machine))
+        products = problem.groups * (rows * term + blocks * begin)
+        streamed = weights * blocks * _byte(weights, machine)
+        return max(products, streamed) / images + problem.groups * mapped
+
+    return cycles(1), cycles(MANY)
 
 
 def _weights(problem: Problem, machine: Machine, cuts: Sequence[_Cut]) -> int:
@@ -197,4 +255,6 @@ def _moved(problem: Problem, machine: Machine, splits: Sequence[AxisPhases], sto
 
 
 def _byte(weights: int, machine: Machine) -> float:
-    return NEAR_BYTE if weights <= machine.l3 // 8 else FAR_BYTE
+    """Return the cycles of a byte: less and less of many are still in the last cache."""
+    quarter = machine.l3 / 4
+    return NEAR_BYTE + (FAR_BYTE - NEAR_BYTE) * min(1.0, max(0.0, weights / quarter - 1))

@@ -9,17 +9,18 @@ from tconv.problem import Operand, Problem
 
 SCALARS = (
     "source", "target", "flag",  # addresses, filled in by each call
-    "phases", "last_phases", "parts", "panels", "blocks", "depth", "columns",
+    "phases", "parts", "panels", "blocks", "depth", "columns",
     "entries", "straight",
-    "group_weights", "panel_weights", "point_weights", "product_weights",
+    "group_weights",
     "group_step", "depth_step", "column_step",  # of the source, in elements
 )  # fmt: skip
 """The numbers of a record, in order."""
 
-ARRAYS = ("offsets", "places", "steps", "taps", "rows")
+ARRAYS = ("offsets", "places", "steps", "taps", "rows", "starts", "counts")
 """For each tap of the window that some phase has, as lines are packed: where it lies in the
 source, and its line in the working memory.  For each phase and part: the lines of its taps, a
-line of zeros for missing ones; and the rows of each point's matrix, or -1."""
+line of zeros for missing ones; and the rows of each point's matrix, or -1.  For each phase and
+point: where the matrices of all panels begin, and how many parts they have."""
 
 BLOCK = 16  # channels of the depth in one work item: their taps stay in the first-level cache
 
@@ -44,6 +45,11 @@ def plan_weight_transform(
     line_of = {tap: line for line, tap in enumerate(order)}
     parts = [part for phase in recipe.phase_weights for part in phase]
     width = recipe.lanes * recipe.vectors
+    entries = len(recipe.phase_weights) * len(parts[0].rows)
+    starts, counts = (
+        list(recipe.record[begin : begin + entries])
+        for begin in (recipe.record[RECIPE[name]] for name in ("matrix_start", "segment_count"))
+    )
     arrays = {
         "offsets": offsets,
         "places": [line * width for line in range(len(order))],
@@ -52,13 +58,13 @@ def plan_weight_transform(
             len(order) if tap is None else line_of[tap] for part in parts for tap in part.taps
         ],
         "rows": [-1 if row is None else row for part in parts for row in part.rows],
+        "starts": starts,
+        "counts": counts,
     }
-    shared = ("panels", "depth", "columns", "group_weights", "panel_weights", "point_weights",
-              "product_weights", "parts")  # fmt: skip
+    shared = ("panels", "depth", "columns", "group_weights", "parts")
     numbers = {
         **{name: recipe.record[RECIPE[name]] for name in shared},
         "phases": len(recipe.phase_weights),
-        "last_phases": recipe.record[RECIPE["phases"]],
         "blocks": -(-problem.sizes[depth] // BLOCK),
         "entries": len(order),
         "straight": int(all(right - left == 1 for left, right in pairwise(offsets))),

@@ -20,7 +20,7 @@ from tconv.codegen.weights import emit_pack_cells, emit_pack_weights
 from tconv.codegen.winograd import emit_winograd
 from tconv.codegen.winograd_weights import emit_transform_weights
 from tconv.jit import KernelSource, Machine, host_machine, load_kernel, source_version
-from tconv.plan.choose import tile_rows
+from tconv.plan.tiles import tile_rows
 from tconv.plan.transforms import Form
 from tconv.settings import settings
 

@@ -1,0 +1,161 @@
+"""The products of Winograd's algorithm: one matrix product for each point of the transform."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tconv.codegen.block import KernelShape, Record
+from tconv.codegen.build import I64, counted, number, place, smaller
+from tconv.codegen.rows import zero_fill
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a work item finds and puts things."""
+
+    scratch: ir.Value
+    data: ir.Value
+    products: ir.Value
+    sums: ir.Value
+    rows: ir.Value  # tables, by patch: where its data begins,
+    places: ir.Value  # and its products;
+    reads: ir.Value  # what it reads of the packed region,
+    writes: ir.Value  # where its sums go,
+    images: ir.Value  # and of which image it is
+    zeros: ir.Value  # where every sum starts
+    source: ir.Value
+    target: ir.Value
+    weights: ir.Value
+    bias: ir.Value
+
+
+def emit_products(  # noqa: PLR0913 - which panels of what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    tiles: Sequence[ir.Function],
+    where: Place,
+    points: int,
+    numbers: tuple[ir.Value, ir.Value, ir.Value, ir.Value],
+) -> None:
+    """Multiply at every point of the transform, for some panels of a phase."""
+    phase, start, panels, count = numbers
+    columns = number(shape.columns)
+    last = b.sub(panels, number(1))
+
+    def matrix(entry: ir.Value, panel: ir.Value) -> ir.Value:
+        size = b.mul(b.mul(r.at("segment_count", entry), r.depth), columns)
+        begin = b.add(r.at("matrix_start", entry), b.mul(panel, size))
+        return place(b, where.weights, begin)
+
+    with counted(b, number(points)) as point:
+        data = place(b, where.data, b.mul(point.index, r.point_pitch))
+        products = place(b, where.products, b.mul(point.index, r.product_pitch))
+        with counted(b, r.phases) as x, counted(b, panels) as panel:
+            both = b.add(b.mul(phase, r.phases), x.index)
+            entry = b.add(b.mul(both, number(points)), point.index)
+            index = b.add(b.mul(x.index, r.panels_a_pass), panel.index)
+            # What is read after this panel: the next one, or the first of the next product.
+            goes_on = b.icmp_signed("<", panel.index, last)
+            here, turn = b.add(start, panel.index), b.add(panel.index, number(1))
+            after = b.select(goes_on, entry, r.at("matrix_next", entry))
+            run = _Run(
+                products=place(b, products, b.mul(index, r.panel_pitch)),
+                data=data,
+                weights=matrix(entry, here),
+                soon=matrix(after, b.add(start, b.select(goes_on, turn, number(0)))),
+                segments=place(b, r.segments, r.at("segment_start", entry)),
+                count=r.at("segment_count", entry),
+            )
+            with b.if_else(b.icmp_signed(">", run.count, number(0)), likely=True) as (some, none):
+                with some:
+                    _run_parts(b, r, tiles, shape, where, run, count)
+                with none:
+                    zero_fill(b, run.products, b.mul(count, columns), shape.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One matrix product: a panel at a point."""
+
+    products: ir.Value
+    data: ir.Value
+    weights: ir.Value
+    soon: ir.Value  # the weights of the next product
+    segments: ir.Value
+    count: ir.Value  # of segments
+
+
+def _run_parts(  # noqa: PLR0913 - what of which panel
+    b: ir.IRBuilder,
+    r: Record,
+    tiles: Sequence[ir.Function],
+    shape: KernelShape,
+    where: Place,
+    run: _Run,
+    rows: ir.Value,
+) -> None:
+    """Multiply all rows by a part of the panel that stays in the first cache, part after part.
+
+    Meanwhile the next part is fetched, each tile asking for its share.
+    """
+    columns = number(shape.columns)
+    turns = b.sdiv(b.add(run.count, b.sub(r.part_segments, number(1))), r.part_segments)
+    cuts = b.sdiv(b.add(r.depth, b.sub(r.part_depth, number(1))), r.part_depth)
+    large = number(shape.rows[0])
+    calls = b.sdiv(b.add(rows, b.sub(large, number(1))), large)
+    each = b.sdiv(b.add(columns, b.sub(calls, number(1))), calls)
+    with counted(b, turns) as turn, counted(b, cuts) as cut:
+        segment, inside = b.mul(turn.index, r.part_segments), b.mul(cut.index, r.part_depth)
+        count = smaller(b, b.sub(run.count, segment), r.part_segments)
+        depth = smaller(b, b.sub(r.depth, inside), r.part_depth)
+        skipped = b.mul(b.add(b.mul(segment, r.depth), inside), columns)
+        weights = place(b, run.weights, skipped)
+        ends = b.and_(
+            b.icmp_signed("==", b.add(turn.index, number(1)), turns),
+            b.icmp_signed("==", b.add(cut.index, number(1)), cuts),
+        )
+        taken = b.mul(b.mul(count, depth), columns)
+        soon = b.select(ends, run.soon, place(b, weights, taken))
+        begun = b.icmp_signed("!=", b.or_(turn.index, cut.index), number(0))
+        zero = b.bitcast(where.zeros, run.data.type)
+        start = b.select(begun, run.products, zero)
+        mask = b.sext(begun, I64)
+        start_places = b.select(begun, where.places, where.zeros)
+        data = place(b, run.data, inside)
+        segments = place(b, run.segments, segment)
+        share = b.mul(each, b.mul(count, depth))
+
+        def call(tile: ir.Function, here: ir.Value, turn: ir.Value) -> None:
+            tables = [
+                place(b, where.places, here),
+                place(b, start_places, b.and_(here, mask)),
+                place(b, where.rows, here),
+            ]
+            ahead = place(b, soon, b.mul(turn, share))
+            b.call(
+                tile,
+                [run.products, start, data, weights, *tables, segments, count, depth, ahead, each],
+            )
+
+        _run_tiles(b, call, tiles, shape.rows, rows)
+
+
+def _run_tiles(
+    b: ir.IRBuilder,
+    call: Callable[[ir.Function, ir.Value, ir.Value], None],
+    tiles: Sequence[ir.Function],
+    sizes: Sequence[int],
+    count: ir.Value,
+) -> None:
+    """Run the large register tile as often as it fits, then the one that the rest fits into."""
+    large, small = (number(size) for size in sizes)
+    whole = b.sdiv(count, large)
+    rest = b.sub(count, b.mul(whole, large))
+    whole = b.add(whole, b.zext(b.icmp_signed(">", rest, small), I64))
+    with counted(b, whole) as run:
+        call(tiles[0], b.mul(run.index, large), run.index)
+    done = b.mul(whole, large)
+    with b.if_then(b.icmp_signed("<", done, count)):
+        call(tiles[1], done, whole)

@@ -1,0 +1,203 @@
+"""How Winograd's algorithm divides its work: blocks of patches, stages, chunks and parts.
+
+A block whose transformed data stays in the second-level cache is one work item, from packing
+to storing.  Where that would be too few patches to pay for reading all weights, or too few
+blocks for all workers, there are two stages: some blocks are transformed into memory that
+workers share, slab of channels by slab; then all of them are multiplied, some panels at a time.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from tconv.plan.gather import shrink
+from tconv.plan.machine import Machine
+from tconv.plan.tiles import tile_rows, whole_tiles
+from tconv.plan.winograd_axis import WinogradAxis
+
+FEW_PATCHES, MOST_PATCHES = 24, 192  # of a block
+LEAST_PATCHES = 8  # of one that is a work item
+BEGIN = 3  # patches' time to begin a block
+SHARED = 6 << 20  # bytes of transformed data at a time, at most
+MANY_ITEMS = 16  # that keep workers busy to the end
+SOME_ITEMS = 8
+WORTH = 2_000_000  # multiplications of an item, at least
+REPEATED = 32  # multiplications of a chunk for each byte that is transformed again, at least
+WORTH_STAGES = 10_000_000  # multiplications that pay for a second stage
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """What there is to divide: bytes and numbers of one group."""
+
+    row: int  # bytes of a patch's transformed data, at one point
+    points: int
+    weights: int  # bytes
+    panels: int
+    depth: int
+    multiplications: int  # of a patch
+
+    @property
+    def patch(self) -> int:
+        """Bytes of a patch's transformed data."""
+        return self.row * self.points
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How the work is divided."""
+
+    block: tuple[int, ...]  # points of each axis
+    blocks: tuple[int, ...]
+    patches: int  # of a block
+    staged: bool
+    boxes: int  # blocks of all groups
+    round: int  # boxes that are transformed before they are multiplied
+    chunks: int
+    panels_a_chunk: int
+
+
+def most_patches(volume: Volume, machine: Machine, *, staged: bool) -> int:
+    """Return how many patches a block has at most."""
+    if staged:
+        most = max(FEW_PATCHES, min(MOST_PATCHES, machine.l2 * 7 // 10 // volume.row))
+        return max(1, min(most, _shared(machine) // volume.patch))
+    return max(1, min(MOST_PATCHES, machine.l2 * 6 // 10 // volume.patch))
+
+
+def needs_stages(volume: Volume, machine: Machine, patches: int) -> bool:
+    """Tell whether blocks that stay in cache are too small; there are so many patches.
+
+    Weights that come from memory should meet many of them at a time, also when there are
+    blocks for all workers.
+    """
+    if patches * volume.multiplications < WORTH_STAGES:
+        return False
+    most = most_patches(volume, machine, staged=False)
+    if volume.weights > machine.l3 // 4:
+        return min(most, patches // SOME_ITEMS) < 2 * FEW_PATCHES
+    return most < min(LEAST_PATCHES, patches)
+
+
+def divide(axes: Sequence[WinogradAxis], groups: int, volume: Volume, machine: Machine) -> Division:
+    """Divide patches into blocks and rounds, and panels into chunks."""
+    sizes = [-(-(axis.phases.end - axis.phases.begin) // axis.unit) for axis in axes]
+    apart = math.prod(axis.apart for axis in axes)
+    total = math.prod(sizes) * apart
+    staged = needs_stages(volume, machine, groups * total)
+    most = most_patches(volume, machine, staged=staged)
+    cuts = volume.panels
+    if not staged:  # every chunk transforms the block again
+        cuts = min(cuts, max(1, volume.multiplications // (REPEATED * volume.patch)))
+    rows = tile_rows(machine)
+    # Workers should neither wait nor run for next to nothing.
+    worth = groups * total * volume.multiplications // WORTH
+    least = -(-min(SOME_ITEMS, worth) // (groups * cuts)) or 1
+    most = min(most, max(2 * rows, -(-total // least)))
+    block = choose_block(sizes, apart, most, (rows, groups if cuts == 1 else MANY_ITEMS))
+    blocks = tuple(-(-size // each) for size, each in zip(sizes, block, strict=True))
+    patches = math.prod(block) * apart
+    boxes = groups * math.prod(blocks)
+    together = boxes
+    if staged:
+        together = max(1, min(boxes, _shared(machine) // (patches * volume.patch)))
+        together = -(-boxes // -(-boxes // together))
+    else:
+        cuts = max(cuts, 4 // boxes)  # idle workers cost more than to transform again
+    enough = patches * volume.multiplications // WORTH
+    wanted = -(-(MANY_ITEMS if staged else SOME_ITEMS) // together)
+    a_chunk = -(-volume.panels // max(1, min(wanted, cuts, enough)))
+    return Division(
+        block=tuple(size * axis.unit for size, axis in zip(block, axes, strict=True)),
+        blocks=blocks,
+        patches=patches,
+        staged=staged,
+        boxes=boxes,
+        round=together,
+        chunks=-(-volume.panels // a_chunk),
+        panels_a_chunk=a_chunk,
+    )
+
+
+def choose_block(
+    sizes: Sequence[int], apart: int, most: int, numbers: tuple[int, int]
+) -> list[int]:
+    """Return how many patches of each axis a block has, at most so many, or ``apart`` of each.
+
+    Of the blocks that are not much smaller, those are best that fill tiles, and that two workers
+    share alike.  The ``numbers`` are the rows of a tile, and how many work items a block is.
+    """
+    rows, items = numbers
+    block, best, least = list(sizes), list(sizes), math.inf
+    while True:
+        patches = math.prod(block) * apart
+        if patches <= most or max(block) == 1:
+            time = float(_rows(sizes, block, apart, rows))
+            each = items * math.prod(map(_ceil, sizes, block))
+            if each < SOME_ITEMS:
+                time *= (each + each % 2) / each if each > 1 else 1
+            if time < least:
+                best, least = list(block), time
+            if patches <= most // 2 or max(block) == 1:
+                return best
+        place = 0 if block[0] > 1 else max(range(len(block)), key=lambda d: block[d])
+        shrink(block, sizes, place)
+
+
+def _ceil(size: int, each: int) -> int:
+    return -(-size // each)
+
+
+def _rows(sizes: Sequence[int], block: Sequence[int], apart: int, rows: int) -> int:
+    """Return how many rows the tiles of all blocks have, and the time that blocks take to begin."""
+    cuts = []
+    for size, each in zip(sizes, block, strict=True):
+        whole, rest = divmod(size, each)
+        cuts.append([(whole, each)] + [(1, rest)] * (rest > 0))
+    total = 0
+    for choice in product(*cuts):
+        times = math.prod(count for count, _ in choice)
+        patches = math.prod(each for _, each in choice) * apart
+        total += times * (whole_tiles(patches, rows) + BEGIN)
+    return total
+
+
+def choose_pass(
+    division: Division, points: int, product: int, phases: int, machine: Machine
+) -> int:
+    """Return how many panels are multiplied before they are transformed back.
+
+    Each has ``product`` bytes at every point, for every phase.  While panels go by, a point's data
+    is read once; but what they leave behind should stay in a cache.
+    """
+    room = machine.l2 * (2 if division.staged else 1) // (2 if division.staged else 4)
+    return max(1, min(division.panels_a_chunk, room // (phases * points * product)))
+
+
+def choose_parts(depth: int, row: int, machine: Machine) -> tuple[int, int]:
+    """Return how many segments, and how much of one, is multiplied at a time.
+
+    What they take of a panel, ``row`` bytes for each element, is half of the first cache.
+    """
+    most = max(4, machine.l1 // 2 // row)
+    cuts = max(1, -(-depth // most))
+    return max(1, most // max(depth, 1)), -(-depth // (4 * cuts)) * 4
+
+
+def choose_slab(
+    division: Division, points: int, channels: int, lanes: int, machine: Machine
+) -> int:
+    """Return how many channels are packed together; a point has so many bytes of each.
+
+    A fifth of the second cache, but a cache line at least, and enough slabs for all workers.
+    """
+    fitting = machine.l2 // 5 // points // lanes * lanes
+    if division.staged:
+        slabs = -(-SOME_ITEMS // division.round)
+        fitting = min(fitting, -(-channels // (slabs * 2 * lanes)) * 2 * lanes)
+    return min(channels, max(2 * lanes, fitting))
+
+
+def _shared(machine: Machine) -> int:
+    return min(SHARED, machine.l3 * 3 // 8)
