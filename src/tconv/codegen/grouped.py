@@ -105,9 +105,7 @@ def _find(
     )
 
 
-def _pack_region(
-    b: ir.IRBuilder, r: Record, pack: ir.Function, block: Block, where: Place
-) -> None:
+def _pack_region(b: ir.IRBuilder, r: Record, pack: ir.Function, block: Block, where: Place) -> None:
     """Pack all that the block reads, panel by panel, zeros outside of the source."""
     lines = emit_region_extents(b, r, block)
     first = b.add(b.mul(block.start, r.step_in), r.low_in)

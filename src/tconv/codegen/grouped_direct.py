@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tconv.codegen.block import Block, KernelShape, Record
-from tconv.codegen.build import I64, advancing, counted, larger, load, number, place, smaller, store
+from tconv.codegen.build import advancing, counted, larger, load, number, place, smaller, store
 from tconv.codegen.meetings import Tables, fill_outer, tap_step, taps_met
 from tconv.codegen.panels import first_group
 from tconv.codegen.sweep import Sweep
@@ -149,17 +149,15 @@ def run_direct(  # noqa: PLR0913 - which line of what
             # A tile may begin among points of the block that are done already.
             least = b.select(any_taps, number(1), number(ROWS))
             begin = smaller(b, first, b.sub(behind, least))
-            fits = b.and_(
-                b.icmp_signed("<", first, behind), b.icmp_signed(">=", begin, inner)
-            )
+            fits = b.and_(b.icmp_signed("<", first, behind), b.icmp_signed(">=", begin, inner))
             first = b.select(fits, first, high)
             with advancing(b, low, high) as run:
                 fast = b.icmp_signed("==", run.index, first)
                 point = b.select(fast, begin, run.index)
                 limit = b.select(b.icmp_signed("<", run.index, first), first, high)
                 limit = b.select(fast, behind, limit)
-                numbers = fast, point, limit, rows, x.index
-                run.following = _run_points(b, r, shape, sweep, which, phase, numbers)
+                some_points = fast, point, limit, rows
+                run.following = _run_points(b, r, shape, sweep, which, phase, some_points)
         some.following = end
 
 
@@ -170,11 +168,11 @@ def _run_points(  # noqa: PLR0913 - which points of what
     sweep: ir.Function,
     which: tuple[Place, Line],
     phase: Phase,
-    numbers: tuple[ir.Value, ir.Value, ir.Value, ir.Value, ir.Value],
+    numbers: tuple[ir.Value, ir.Value, ir.Value, ir.Value],
 ) -> ir.Value:
     """Sum the next points that meet the same taps, for every panel; return the point behind."""
     where, line = which
-    fast, point, limit, rows, x = numbers
+    fast, point, limit, rows = numbers
     lanes = number(shape.lanes)
     begin = b.mul(point, r.step_in)
     looked = b.select(fast, number(0), phase.taps)  # those that meet all taps are known
@@ -184,7 +182,7 @@ def _run_points(  # noqa: PLR0913 - which points of what
     table = b.select(fast, phase.table(b, r, where.tables, where.tables.outer), where.tables.outer)
     rows = b.select(fast, phase.rows(b, rows), rows)
     read = b.mul(b.add(begin, load(b, phase.offsets, skipped)), r.source_x)
-    coordinate = b.add(b.add(b.mul(point, r.step_out), r.shift_out), x)
+    coordinate = b.add(b.add(b.mul(point, r.step_out), r.shift_out), phase.x)
     group = first_group(b, shape, r.groups, where.first)
     written = b.add(b.mul(coordinate, r.target_x), group)
     biases = b.mul(r.columns, lanes)

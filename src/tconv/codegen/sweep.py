@@ -84,6 +84,8 @@ class _Kind:
     taps: int
     ratio: int  # of the steps of points and taps; 0 is any
     stored: bool  # whether data and result are as arrays hold them, or as sums are kept
+    finish: ir.Function  # stores sums with an activation
+    room: ir.Value  # on the stack, for the sums of a tile
 
     @property
     def vector(self) -> ir.VectorType:
@@ -110,9 +112,12 @@ def emit_sweep(module: ir.Module, shape: KernelShape, *, stored: bool = True) ->
     s = Sweep(*made.args[1:])
     after = b.append_basic_block("after")
     switch = b.switch(made.args[0], after)
+    finish = _emit_finish(module, shape, title, stored=stored)
     for index, (taps, ratio) in enumerate(KINDS):
         kernel, inside = function(module, f"{title}_{taps}_{ratio}", arguments)
-        _emit_points(inside, _Kind(shape, taps, ratio, stored), Sweep(*kernel.args))
+        room = inside.alloca(pointer.pointee, number(PANELS * ROWS * shape.lanes))
+        kind = _Kind(shape, taps, ratio, stored, finish, room)
+        _emit_points(inside, kind, Sweep(*kernel.args))
         inside.ret_void()
         case = b.append_basic_block(f"taps{taps}")
         switch.add_case(number(index), case)
@@ -222,10 +227,18 @@ def _emit_rows(
                 tap.carried = [place(b, read, s.tap_step), place(b, taken, lanes)]
                 tap.carried += _pieces(b, kind, (totals, read, taken), steps, piece)
             row.carried += tap.carried[2:]
-    for k, total in enumerate(_activated(b, kind, s, row.carried[1:])):
-        v, r = divmod(k, rows)
-        value = rounded(b, total, kind.shape.dtype) if kind.stored else total
-        store(b, value, place(b, out, v * lanes), b.mul(number(r), s.out_step))
+    sums = row.carried[1:]
+    with b.if_else(b.icmp_signed("!=", s.activate, number(0)), likely=False) as (yes, no):
+        with yes:
+            for k, total in enumerate(sums):
+                store(b, total, kind.room, k * lanes)
+            steps = [number(rows), number(panels), s.out_step]
+            b.call(kind.finish, [out, kind.room, *steps, s.activate, s.slope, s.zeros])
+        with no:
+            for k, total in enumerate(sums):
+                v, r = divmod(k, rows)
+                value = rounded(b, total, kind.shape.dtype) if kind.stored else total
+                store(b, value, place(b, out, v * lanes), b.mul(number(r), s.out_step))
 
 
 def _pieces(
@@ -245,21 +258,26 @@ def _pieces(
     return sums
 
 
-def _activated(
-    b: ir.IRBuilder, kind: _Kind, s: Sweep, totals: Sequence[ir.Value]
-) -> list[ir.Value]:
-    """Return sums with the activation applied, if there is one: by way of the stack."""
-    lanes, pointer = kind.shape.lanes, s.start.type
-    with b.goto_entry_block():
-        room = b.alloca(kind.vector, number(2 * ROWS))
-    sums = b.bitcast(room, pointer)
+def _emit_finish(module: ir.Module, shape: KernelShape, title: str, *, stored: bool) -> ir.Function:
+    """Emit ``finish(out, sums, rows, panels, out_step, activate, slope, zeros)``.
+
+    Applies the activation to the sums of a tile and stores them.  Inside of a tile the call
+    would cost registers where there is no activation.
+    """
+    pointer = FLOATS[shape.dtype].as_pointer()
+    moved = STORED[shape.dtype].as_pointer() if stored else pointer
+    made, b = function(module, f"{title}_finish", [moved, pointer, *[I64] * 5, pointer])
+    made.attributes.add("noinline")
+    out, sums, rows, panels, out_step, activate, slope, zeros = made.args
+    lanes, vector = number(shape.lanes), ir.VectorType(FLOATS[shape.dtype], shape.lanes)
     action = ir.FunctionType(VOID, [pointer, pointer, *[I64] * 4]).as_pointer()
-    wanted = b.icmp_signed("!=", s.activate, number(0))
-    # A loop of one turn or none: what it carries is what goes on.
-    with counted(b, b.zext(wanted, I64), totals) as turn:
-        for k, total in enumerate(turn.carried):
-            store(b, total, sums, k * lanes)
-        numbers = [number(len(totals)), number(lanes), number(lanes), s.slope]
-        b.call(b.inttoptr(s.activate, action), [sums, s.zeros, *numbers])
-        turn.carried = [load(b, sums, k * lanes, kind.vector) for k in range(len(totals))]
-    return turn.carried
+    sizes_of = [b.mul(rows, panels), lanes, lanes]
+    b.call(b.inttoptr(activate, action), [sums, zeros, *sizes_of, slope])
+    with counted(b, panels) as panel, counted(b, rows) as row:
+        k = b.add(b.mul(panel.index, rows), row.index)
+        total = load(b, sums, b.mul(k, lanes), vector)
+        value = rounded(b, total, shape.dtype) if stored else total
+        where = b.add(b.mul(row.index, out_step), b.mul(panel.index, lanes))
+        store(b, value, out, where)
+    b.ret_void()
+    return made
