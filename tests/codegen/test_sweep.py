@@ -104,7 +104,7 @@ def test_a_sweep_equals_its_meaning(dtype: str, kind: int, back: int) -> None:
         table[1::2] //= p.taps * p.lanes
         panel = p.segments * p.taps * p.lanes
         steps = (
-            p.ratio * p.width, p.width, p.width, p.lanes, panel, p.taps * p.lanes, back,
+            p.ratio * p.width, p.width, p.width, p.lanes, panel, p.taps * p.lanes, back, 0, 0,
             p.count, p.panels, 0, 0,
         )  # fmt: skip
         ends = out, p.data, weights, start, table, p.segments, p.taps

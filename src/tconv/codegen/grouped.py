@@ -193,6 +193,8 @@ def _run_staged(  # noqa: PLR0913 - which line of what
                 weights_step=r.panel_weights,
                 row_weights=b.mul(phase.taps, lanes),
                 back=number(0),
+                ahead=number(0),
+                ahead_step=number(0),
                 count=larger(b, count, fewest),
                 panels=panels,
                 activate=r.activate,

@@ -190,6 +190,13 @@ def _run_points(  # noqa: PLR0913 - which points of what
     ends = b.icmp_signed("==", b.add(where.first, where.panels), r.panels)
     several = b.icmp_signed(">", where.panels, number(1))
     over = b.sub(b.mul(r.panels, lanes), r.groups)
+    # What the next line reads behind this one's last row of taps; where more is written than
+    # read asking for it costs more than it saves.
+    above = b.sub(r.outer, number(1))
+    row = r.at("source_steps", above)
+    last = b.mul(larger(b, b.sub(rows, number(1)), number(0)), number(2))
+    ahead = b.add(load(b, table, last), b.mul(r.at("steps_in", above), row))
+    ahead = b.select(b.icmp_signed("==", r.step_out, number(1)), ahead, number(0))
     with counted(b, r.columns) as column:
         weights = b.add(b.mul(column.index, phase.column_weights), b.mul(skipped, lanes))
         arguments = Sweep(
@@ -207,6 +214,8 @@ def _run_points(  # noqa: PLR0913 - which points of what
             weights_step=r.panel_weights,
             row_weights=b.mul(phase.taps, lanes),
             back=b.select(b.and_(ends, several), over, number(0)),
+            ahead=ahead,
+            ahead_step=row,
             count=count,
             panels=where.panels,
             activate=r.activate,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from tconv.codegen.build import (
     load,
     number,
     place,
+    prefetch,
     store,
 )
 from tconv.codegen.squares import covered, sizes
@@ -53,6 +55,8 @@ class Sweep:
     weights_step: ir.Value  # from panel to panel
     row_weights: ir.Value  # from row to row, for the first kind
     back: ir.Value  # how far the last panel begins before the end of the one before
+    ahead: ir.Value  # from a point's data: what the next line will read; 0 where it is near
+    ahead_step: ir.Value  # to the row before it
     count: ir.Value  # of points
     panels: ir.Value
     activate: ir.Value  # address of the activation, or 0
@@ -106,7 +110,7 @@ def emit_sweep(module: ir.Module, shape: KernelShape, *, stored: bool = True) ->
     """
     pointer = FLOATS[shape.dtype].as_pointer()
     moved = STORED[shape.dtype].as_pointer() if stored else pointer
-    arguments = [*[moved] * 2, *[pointer] * 2, I64.as_pointer(), *[I64] * 13, pointer]
+    arguments = [*[moved] * 2, *[pointer] * 2, I64.as_pointer(), *[I64] * 15, pointer]
     title = f"sweep_{'stored_' if moved != pointer else ''}{shape.dtype}"
     made, b = function(module, title, [I64, *arguments])
     s = Sweep(*made.args[1:])
@@ -213,6 +217,11 @@ def _emit_rows(
     begun = []
     for v in range(panels):
         begun += [load(b, start, b.mul(number(v), s.start_step), vector)] * rows
+    if kind.ratio:
+        with b.if_then(b.icmp_signed("!=", s.ahead, number(0))):
+            for line, j in product(range(2), range(kind.ratio * rows)):
+                soon = place(b, data, b.sub(s.ahead, b.mul(number(line), s.ahead_step)))
+                prefetch(b, place(b, soon, b.mul(number(j), s.tap_step)))
     with counted(b, s.rows, [s.table, *begun]) as row:
         entry, *totals = row.carried
         read, which = place(b, data, load(b, entry)), load(b, entry, 1)

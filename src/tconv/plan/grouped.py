@@ -11,6 +11,7 @@ out what falls outside.  Otherwise the region that a block reads is packed, zero
 import math
 from dataclasses import dataclass
 from itertools import product
+from operator import mul
 
 from tconv.plan.gather import (
     Scratch,
@@ -60,6 +61,8 @@ KINDS = ((1, 0), (2, 1), (3, 1), (4, 1), (5, 1), (7, 1), (3, 2), (4, 2), (5, 2))
 
 MOST_POINT = 128  # bytes of one packed point: whole cache lines, but not many
 FEW_PANELS = 8  # that a work item takes in place: whole cache lines
+MANY_ITEMS = 16  # enough to keep workers busy to the end
+WIDE_POINT = 512  # bytes: few of the cache lines that it is written to are shared
 LEAST_LINE = 16  # points in place: shorter lines are work of their own
 LONG_LINES = 16  # a line is kept whole until it is so much longer than the block is high
 
@@ -99,7 +102,7 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
     chunks = -(-panels // max(1, a_chunk))
     a_chunk = -(-panels // chunks)
     if direct:
-        block = _choose_lines(axes, a_chunk * vector, machine)
+        block = _choose_lines(axes, a_chunk * vector, chunks, machine)
     else:
         block = _choose_block(axes, a_chunk * depth * vector, wanted * vector, machine)
     blocks = [-(-(axis.end - axis.begin) // size) for axis, size in zip(axes, block, strict=True)]
@@ -259,12 +262,13 @@ def _inner(axis: AxisPhases, phase: int) -> tuple[int, int]:
 def _choose_together(last: AxisPhases, rows: int, point: int, machine: Machine) -> int:
     """Return for how many points in place all phases of the last axis are summed together.
 
-    What they read and write stays in the first cache until all of it is done.
+    Where phases write to parts of the same cache lines, those stay in the first cache until
+    all of it is done.
     """
-    if len(last.ranges) == 1:
+    if len(last.ranges) == 1 or point >= WIDE_POINT:
         return last.end - last.begin
     each = point * (rows * last.step_in + last.step_out)
-    return max(1, machine.l1 // 2 // each // ROWS) * ROWS
+    return max(1, machine.l1 // each // ROWS) * ROWS
 
 
 def in_place(problem: Problem) -> bool:
@@ -281,7 +285,9 @@ def in_place(problem: Problem) -> bool:
     return channels == (1, 1) and all("g" in layout.words[-1] for layout in layouts)
 
 
-def _choose_lines(axes: list[AxisPhases], point: int, machine: Machine) -> list[int]:
+def _choose_lines(
+    axes: list[AxisPhases], point: int, chunks: int, machine: Machine
+) -> list[int]:
     """Return how many points of each axis one work item takes in place.
 
     Lines short enough that what a point reads of other lines stays in the second cache until
@@ -297,13 +303,12 @@ def _choose_lines(axes: list[AxisPhases], point: int, machine: Machine) -> list[
         return point * rows * (last.step_in * (block[-1] - 1) + last.span)
 
     def too_large() -> bool:
-        return (
-            point
-            * math.prod(b * max(a.step_in, a.step_out) for a, b in zip(axes, block, strict=True))
-            > machine.l2
-        )
+        steps = (max(axis.step_in, axis.step_out) for axis in axes)
+        taken = point * math.prod(map(mul, block, steps))
+        items = chunks * math.prod(-(-size // some) for size, some in zip(sizes, block, strict=True))
+        return taken > machine.l2 // (1 if items >= MANY_ITEMS else 8)
 
-    while block[-1] > LEAST_LINE and read_again() > machine.l2 // 2:
+    while block[-1] > LEAST_LINE and read_again() > machine.l2 // 3:
         shrink(block, sizes, len(block) - 1)
     while max(block) > 1 and too_large():
         shrink(block, sizes, next(d for d, size in enumerate(block) if size > 1))
