@@ -119,7 +119,7 @@ def emit_sweep(module: ir.Module, shape: KernelShape, *, stored: bool = True) ->
     finish = _emit_finish(module, shape, title, stored=stored)
     for index, (taps, ratio) in enumerate(KINDS):
         kernel, inside = function(module, f"{title}_{taps}_{ratio}", arguments)
-        room = inside.alloca(pointer.pointee, number(PANELS * ROWS * shape.lanes))
+        room = inside.alloca(FLOATS[shape.dtype], number(PANELS * ROWS * shape.lanes))
         kind = _Kind(shape, taps, ratio, stored, finish, room)
         _emit_points(inside, kind, Sweep(*kernel.args))
         inside.ret_void()

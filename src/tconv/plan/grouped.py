@@ -11,7 +11,6 @@ out what falls outside.  Otherwise the region that a block reads is packed, zero
 import math
 from dataclasses import dataclass
 from itertools import product
-from operator import mul
 
 from tconv.plan.gather import (
     Scratch,
@@ -285,9 +284,7 @@ def in_place(problem: Problem) -> bool:
     return channels == (1, 1) and all("g" in layout.words[-1] for layout in layouts)
 
 
-def _choose_lines(
-    axes: list[AxisPhases], point: int, chunks: int, machine: Machine
-) -> list[int]:
+def _choose_lines(axes: list[AxisPhases], point: int, chunks: int, machine: Machine) -> list[int]:
     """Return how many points of each axis one work item takes in place.
 
     Lines short enough that what a point reads of other lines stays in the second cache until
@@ -303,9 +300,11 @@ def _choose_lines(
         return point * rows * (last.step_in * (block[-1] - 1) + last.span)
 
     def too_large() -> bool:
-        steps = (max(axis.step_in, axis.step_out) for axis in axes)
-        taken = point * math.prod(map(mul, block, steps))
-        items = chunks * math.prod(-(-size // some) for size, some in zip(sizes, block, strict=True))
+        sides = (some * max(a.step_in, a.step_out) for a, some in zip(axes, block, strict=True))
+        taken = point * math.prod(sides)
+        items = chunks * math.prod(
+            -(-size // some) for size, some in zip(sizes, block, strict=True)
+        )
         return taken > machine.l2 // (1 if items >= MANY_ITEMS else 8)
 
     while block[-1] > LEAST_LINE and read_again() > machine.l2 // 3:

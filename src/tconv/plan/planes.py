@@ -72,7 +72,8 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
     depth, wanted = problem.coarse_channels, problem.fine_channels
     if problem.wanted is Operand.COARSE:
         depth, wanted = wanted, depth
-    chunk = min(problem.groups, max(1, 2 * lanes // max(depth, wanted)))
+    # Whole vectors of channels on both sides: fewer are packed and stored one by one.
+    chunk = min(problem.groups, -(-2 * lanes // min(depth, wanted)))
     block = _choose_block(axes, chunk * depth * item, chunk * wanted * item, machine)
     blocks = [-(-(axis.end - axis.begin) // size) for axis, size in zip(axes, block, strict=True)]
     extents = [
