@@ -142,7 +142,7 @@ CHANGES = [
     *(Change("outer_offsets", by, i) for by in (-1, 1) for i in (0, 1, 3)),
     *(Change("last_offsets", by, i) for by in (-1, 1) for i in (0, 1)),
     *(Change(name, +1) for name in ("last_kind", "last_pieces", "last_count", "outer_count")),
-    Change("together", -100),
+    Change("together", -(10**6)),
     *(Change(name, +1) for name in ("shift_out", "step_out")),
     *(Change(name, +1, i) for name in ("shifts_out", "steps_out") for i in (0, 1)),
     Change("scratch_sums", -16),
