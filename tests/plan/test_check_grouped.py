@@ -136,14 +136,17 @@ CHANGES = [
     *(Change(name, -1) for name in ("span", "step_in", "width", "panel_weights", "columns")),
     *(Change(name, -1, 1) for name in ("spans", "pitches", "steps_in")),
     *(Change("table", by, i) for by in (-1, 1, 16) for i in (0, 1, 2, 5)),
-    *(Change(name, +1) for name in ("phase_weights", "phase_start", "phase_segments")),
+    *(Change(name, +1) for name in ("phase_weights", "row_start")),
+    *(Change("inner_low", by, i) for by, i in ((-1, 0), (1, 0), (1, 1))),
+    *(Change("inner_high", by, i) for by, i in ((1, 0), (-1, 0), (-1, 1))),
     *(Change("outer_offsets", by, i) for by in (-1, 1) for i in (0, 1, 3)),
     *(Change("last_offsets", by, i) for by in (-1, 1) for i in (0, 1)),
-    *(Change(name, +1) for name in ("last_kind", "last_piece", "last_count", "outer_count")),
+    *(Change(name, +1) for name in ("last_kind", "last_pieces", "last_count", "outer_count")),
+    Change("together", -(10**6)),
     *(Change(name, +1) for name in ("shift_out", "step_out")),
     *(Change(name, +1, i) for name in ("shifts_out", "steps_out") for i in (0, 1)),
-    *(Change(f"scratch_{name}", -16) for name in ("sums", "table")),
-    *(Change(f"scratch_{name}", 10**6) for name in ("sums", "outer", "table")),
+    Change("scratch_sums", -16),
+    *(Change(f"scratch_{name}", 10**6) for name in ("sums", "outer")),
 ]  # fmt: skip
 
 
@@ -152,6 +155,25 @@ def test_a_layer_with_one_wrong_number_is_refused(change: Change) -> None:
     """Off by one, by one point or by far: each number of the tables counts."""
     with pytest.raises(InternalError):
         check(a_layer(Operand.FINE), change.apply(cut(Operand.FINE)))
+
+
+CUT_CHANGES = [
+    *(Change("last_pieces", by) for by in (-1, 1)),
+    *(Change("cut_start", by, i) for by, i in ((-1, 0), (-1, 1), (10**6, 1))),
+    *(Change("scratch_cut", by) for by in (-32, 10**6)),
+]
+
+
+def test_rows_of_taps_that_are_cut_wrong_are_refused() -> None:
+    """Both phases of the last axis have more taps than a kernel takes at once."""
+    axes = (Axis(7, 4, 3, 2, 1, 1), Axis(22, 8, 16, 2, 1, 4))
+    problem = Problem(Operand.FINE, 1, 24, 1, 1, axes, "float32", *NXC, Layout("gc f x"))
+    recipe = planned(problem, AVX2)
+
+    check(problem, recipe)
+    for change in CUT_CHANGES:
+        with pytest.raises(InternalError):
+            check(problem, change.apply(recipe))
 
 
 WEIGHTS_CHANGES = [

@@ -16,7 +16,7 @@ from tconv import engine, reference
 from tconv.plan.grouped import Grouped, plan_grouped
 from tconv.plan.grouped_weights import GroupedWeights, plan_grouped_weights
 from tconv.plan.machine import Machine
-from tconv.problem import Axis, Layout, Operand, Problem
+from tconv.problem import DTYPES, Activation, Axis, Layout, Operand, Problem, numpy_dtype
 from tconv.runtime import kernels
 from tconv.runtime.grouped import GroupedRunner, GroupedWeightsRunner
 from tconv.threads import get_num_threads, set_num_threads
@@ -46,7 +46,7 @@ def caches(first: int, second: int) -> Machine:
 def computed(problem: Problem, machine: Machine, arrays: tuple[Array, Array]) -> Array:
     """Run the algorithm for grouped layers, whatever would be chosen."""
     first, second = arrays
-    out = np.full(problem.shape(problem.wanted), np.nan, problem.dtype)
+    out = np.full(problem.shape(problem.wanted), np.nan, numpy_dtype(problem.dtype))
     if problem.wanted is Operand.WEIGHTS:
         weights = GroupedWeightsRunner(problem, plan_grouped_weights(problem, machine))
         assert weights.run(first, second, out)
@@ -68,7 +68,7 @@ def given_arrays(problem: Problem, seed: int = 0) -> tuple[Array, Array]:
 @st.composite
 def a_grouped_problem(draw: st.DrawFn) -> Problem:
     """Draw a problem with at least as many groups as a vector has lanes."""
-    dtype = draw(st.sampled_from(["float32", "float64"]))
+    dtype = draw(st.sampled_from(DTYPES))
     lanes = kernels.machine().lanes(dtype)
     layouts = draw(st.sampled_from(DATA)), draw(st.sampled_from(DATA))
     if draw(st.booleans()):
@@ -100,7 +100,35 @@ def test_any_grouped_layer_is_what_the_definition_says(
     arrays = given_arrays(problem, seed)
     result = computed(problem, caches(*size), arrays)
 
-    np.testing.assert_array_equal(as_float64(result), reference.answer(problem, *arrays))
+    np.testing.assert_array_equal(as_float64(result), rounded(problem, arrays))
+
+
+def rounded(problem: Problem, arrays: tuple[Array, Array]) -> Array:
+    """Return the right answer, rounded once to the type of the problem."""
+    right = reference.answer(problem, *arrays)
+    return as_float64(right.astype(numpy_dtype(problem.dtype)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layouts", [("n x gc", "n x gf"), ("n gc x", "n gf x")], ids=str)
+@pytest.mark.parametrize("wanted", [Operand.FINE, Operand.COARSE])
+def test_an_activation_is_applied_before_rounding(
+    wanted: Operand, layouts: tuple[str, str], dtype: str
+) -> None:
+    """To tiles that lie over each other and panels that begin early, once."""
+    problem = Problem(
+        wanted, 2, 21, 1, 1, (SAME, TWICE), dtype,
+        Layout(layouts[0]), Layout(layouts[1]), Layout("gc f x"),
+    )  # fmt: skip
+    arrays = given_arrays(problem)
+    right = reference.answer(problem, *arrays)
+    leaky = replace(problem, activation=Activation("leaky_relu", 0.25))
+    expected = np.where(right < 0, right / 4, right).astype(numpy_dtype(dtype))
+
+    for machine in (kernels.machine(), caches(2_000, 9_000)):
+        result = computed(leaky, machine, arrays)
+
+        np.testing.assert_array_equal(as_float64(result), as_float64(expected))
 
 
 @every_wanted

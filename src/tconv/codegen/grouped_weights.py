@@ -15,7 +15,9 @@ from tconv.codegen.block import (
 )
 from tconv.codegen.build import (
     FLOATS,
+    I1,
     I64,
+    STORED,
     advancing,
     counted,
     function,
@@ -54,7 +56,8 @@ class _Place:
     first: ir.Value  # panel
     panels: ir.Value  # of this item
     panel_sums: ir.Value
-    direct: ir.Value  # whether groups lie side by side in both arrays
+    direct: ir.Value  # whether groups lie side by side in both arrays, as they are summed
+    stored: ir.Type  # a pointer to elements of the arrays
 
 
 def emit_grouped_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
@@ -122,7 +125,8 @@ def _find(
         first=first,
         panels=smaller(b, b.sub(r.panels, first), r.panels_a_chunk),
         panel_sums=sums,
-        direct=direct,
+        direct=direct if FLOATS[shape.dtype] == STORED[shape.dtype] else ir.Constant(I1, 0),
+        stored=STORED[shape.dtype].as_pointer(),
     )
 
 
@@ -166,7 +170,7 @@ def _pack_fine(b: ir.IRBuilder, r: Record, pack: ir.Function, block: Block, wher
     end = smaller(b, b.add(first, b.add(b.mul(points, r.step_in), r.span)), r.size_in)
     begin = larger(b, first, number(0))
     count = larger(b, b.sub(end, begin), number(0))
-    source = r.pointer_to("source", where.scratch.type)
+    source = r.pointer_to("source", where.stored)
     skipped = b.mul(b.sub(begin, first), b.mul(r.depth, r.width))
     with counted(b, lines) as line:
         target, read, valid = emit_region_line(b, r, block, line.index)
@@ -186,7 +190,7 @@ def _pack_coarse(  # noqa: PLR0913 - where from, where to, and by what
 ) -> None:
     """Pack the coarse points of the block."""
     length = b.sub(block.stop, block.start)
-    source = r.pointer_to("coarse", where.scratch.type)
+    source = r.pointer_to("coarse", where.stored)
     target = place(b, where.scratch, r.scratch_coarse)
     with counted(b, lines) as line:
         packed = _line_offset(b, r, block, line.index, r.coarse_pitches)

@@ -8,6 +8,7 @@ from tconv.codegen.block import KernelShape
 from tconv.codegen.build import (
     FLOATS,
     I64,
+    STORED,
     counted,
     function,
     load,
@@ -18,6 +19,7 @@ from tconv.codegen.build import (
 )
 from tconv.codegen.rows import zero_fill
 from tconv.codegen.squares import emit_turn_in, emit_turn_out
+from tconv.codegen.stored import rounded, widened
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +48,19 @@ def emit_pack_groups(module: ir.Module, shape: KernelShape) -> ir.Function:
 
     Writes one line, ``[point][channel][panel][lane]``: zeros, ``count`` points, zeros.
     """
-    pointer = FLOATS[shape.dtype].as_pointer()
-    turn = emit_turn_in(module, shape.dtype, shape.lanes)
-    made, b = function(module, f"pack_groups_{shape.dtype}", [pointer, pointer, *[I64] * 11])
+    dtype = shape.dtype
+    pointers = [FLOATS[dtype].as_pointer(), STORED[dtype].as_pointer()]
+    turn = emit_turn_in(module, dtype, shape.lanes)
+    made, b = function(module, f"pack_groups_{dtype}", [*pointers, *[I64] * 11])
     target, source, *numbers = made.args
     target.add_attribute("noalias")
     source.add_attribute("noalias")
     p = Packing(*numbers)
-    vector = ir.VectorType(FLOATS[shape.dtype], shape.lanes)
     one, lanes = number(1), number(shape.lanes)
     point = b.mul(p.depth, p.width)
     head, body = b.mul(p.before, point), b.mul(p.count, point)
-    zero_fill(b, target, head, shape.dtype)
-    zero_fill(b, place(b, target, b.add(head, body)), b.mul(p.after, point), shape.dtype)
+    zero_fill(b, target, head, dtype)
+    zero_fill(b, place(b, target, b.add(head, body)), b.mul(p.after, point), dtype)
     inner = place(b, target, head)
     with b.if_else(b.icmp_signed("==", p.g_step, one)) as (side_by_side, apart):
         with side_by_side, counted(b, p.count) as x, counted(b, p.depth) as c:
@@ -66,7 +68,8 @@ def emit_pack_groups(module: ir.Module, shape: KernelShape) -> ir.Function:
             write = place(b, inner, b.mul(b.add(b.mul(x.index, p.depth), c.index), p.width))
             with counted(b, p.panels) as panel:
                 group = first_group(b, shape, p.groups, b.add(p.first, panel.index))
-                store(b, load(b, read, group, vector), write, b.mul(panel.index, lanes))
+                value = widened(b, read, group, dtype, shape.lanes)
+                store(b, value, write, b.mul(panel.index, lanes))
         with apart, counted(b, p.panels) as panel:
             group = first_group(b, shape, p.groups, b.add(p.first, panel.index))
             read = place(b, source, b.mul(group, p.g_step))
@@ -86,7 +89,8 @@ def emit_pack_groups(module: ir.Module, shape: KernelShape) -> ir.Function:
                         counted(b, lanes) as lane,
                     ):
                         channel = b.add(b.mul(x.index, p.x_step), b.mul(c.index, p.c_step))
-                        value = load(b, read, b.add(channel, b.mul(lane.index, p.g_step)))
+                        where = b.add(channel, b.mul(lane.index, p.g_step))
+                        value = widened(b, read, where, dtype)
                         k = b.mul(b.add(b.mul(x.index, p.depth), c.index), p.width)
                         store(b, value, write, b.add(k, lane.index))
     b.ret_void()
@@ -98,9 +102,10 @@ def emit_store_groups(module: ir.Module, shape: KernelShape) -> ir.Function:
 
     The sums are a line of one panel, ``[point][channel]`` a pitch apart.
     """
-    pointer = FLOATS[shape.dtype].as_pointer()
-    turn = emit_turn_out(module, shape.dtype, shape.lanes)
-    made, b = function(module, f"store_groups_{shape.dtype}", [pointer, pointer, *[I64] * 6])
+    dtype = shape.dtype
+    pointers = [STORED[dtype].as_pointer(), FLOATS[dtype].as_pointer()]
+    turn = emit_turn_out(module, dtype, shape.lanes)
+    made, b = function(module, f"store_groups_{dtype}", [*pointers, *[I64] * 6])
     target, sums, count, columns, pitch, g_step, c_step, x_step = made.args
     target.add_attribute("noalias")
     sums.add_attribute("noalias")
@@ -119,7 +124,7 @@ def emit_store_groups(module: ir.Module, shape: KernelShape) -> ir.Function:
                 counted(b, lanes) as lane,
             ):
                 k = b.mul(b.add(b.mul(x.index, columns), c.index), pitch)
-                value = load(b, sums, b.add(k, lane.index))
+                value = rounded(b, load(b, sums, b.add(k, lane.index)), dtype)
                 channel = b.add(b.mul(x.index, x_step), b.mul(c.index, c_step))
                 store(b, value, target, b.add(channel, b.mul(lane.index, g_step)))
     b.ret_void()

@@ -12,6 +12,7 @@ from llvmlite import ir
 from tconv.codegen.build import (
     FLOATS,
     I64,
+    STORED,
     counted,
     function,
     load,
@@ -22,6 +23,7 @@ from tconv.codegen.build import (
     store,
     transpose,
 )
+from tconv.codegen.stored import rounded, widen
 
 
 def sizes(most: int) -> list[int]:
@@ -54,9 +56,8 @@ def emit_turn_in(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
     ``target[j * pitch + lane] = source[lane * row_step + j]`` for every lane and j < count,
     so many times, each a step further.
     """
-    scalar = FLOATS[dtype]
-    pointer = scalar.as_pointer()
-    made, b = function(module, f"turn_in_{dtype}", [pointer, pointer, *[I64] * 6])
+    pointers = [FLOATS[dtype].as_pointer(), STORED[dtype].as_pointer()]
+    made, b = function(module, f"turn_in_{dtype}", [*pointers, *[I64] * 6])
     target, source, pitch, row_step, count, *repeated = made.args
     target.add_attribute("noalias")
     source.add_attribute("noalias")
@@ -65,7 +66,7 @@ def emit_turn_in(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
             to, read = ends
             begin = place(b, read, first)
             starts = [place(b, begin, b.mul(number(lane), row_step)) for lane in range(lanes)]
-            for j, vector in enumerate(turned_in(b, starts, size)):
+            for j, vector in enumerate(turned_in(b, starts, size, dtype)):
                 store(b, vector, to, b.mul(b.add(first, number(j)), pitch))
     b.ret_void()
     return made
@@ -78,8 +79,8 @@ def emit_turn_out(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
     so many times, each a step further.
     """
     scalar = FLOATS[dtype]
-    pointer = scalar.as_pointer()
-    made, b = function(module, f"turn_out_{dtype}", [pointer, pointer, *[I64] * 6])
+    pointers = [STORED[dtype].as_pointer(), scalar.as_pointer()]
+    made, b = function(module, f"turn_out_{dtype}", [*pointers, *[I64] * 6])
     target, source, row_step, pitch, count, *repeated = made.args
     target.add_attribute("noalias")
     source.add_attribute("noalias")
@@ -91,7 +92,7 @@ def emit_turn_out(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
             vectors = [
                 load(b, read, b.mul(b.add(first, number(j)), pitch), vector) for j in range(size)
             ]
-            for lane, row in enumerate(turned_out(b, vectors)):
+            for lane, row in enumerate(turned_out(b, vectors, dtype)):
                 store(b, row, place(b, begin, b.mul(number(lane), row_step)))
     b.ret_void()
     return made
@@ -110,20 +111,33 @@ def _again(
         turn.carried = [place(b, to, target_step), place(b, read, source_step)]
 
 
-def turned_in(b: ir.IRBuilder, starts: list[ir.Value], size: int) -> list[ir.Value]:
-    """Return ``size`` vectors across rows that begin at the given places."""
-    lanes = len(starts)
-    scalar = starts[0].type.pointee
-    kind = ir.VectorType(scalar, size)
+def turned_in(
+    b: ir.IRBuilder, starts: list[ir.Value], size: int, dtype: str | None = None
+) -> list[ir.Value]:
+    """Return ``size`` vectors across rows that begin at the given places.
+
+    Elements of a type that is named are widened to what it is summed in.
+    """
+    kind = ir.VectorType(starts[0].type.pointee, size)
     parts = [load(b, start, 0, kind) for start in starts]
     # One vector holds rows i, i + size, i + 2 * size and so on, end to end.
-    return transpose(b, [_joined(b, parts[i::size]) for i in range(size)]) if lanes > 1 else parts
+    rows = [_joined(b, parts[i::size]) for i in range(size)]
+    if dtype is not None and STORED[dtype] != FLOATS[dtype]:
+        rows = [widen(b, row, dtype) for row in rows]
+    return transpose(b, rows) if len(starts) > 1 else rows
 
 
-def turned_out(b: ir.IRBuilder, vectors: list[ir.Value]) -> list[ir.Value]:
-    """Return a row of ``len(vectors)`` elements for each lane."""
+def turned_out(
+    b: ir.IRBuilder, vectors: list[ir.Value], dtype: str | None = None
+) -> list[ir.Value]:
+    """Return a row of ``len(vectors)`` elements for each lane.
+
+    With the name of a type they are as its arrays hold them.
+    """
     size, lanes = len(vectors), vectors[0].type.count
     turned = transpose(b, vectors)
+    if dtype is not None:
+        turned = [rounded(b, vector, dtype) for vector in turned]
     return [
         shuffle(b, turned[lane % size], turned[lane % size], range(begin, begin + size))
         for lane in range(lanes)

@@ -70,6 +70,8 @@ class _GroupedRun:
         phases = range(r.outer_phases * r.phases)
         stretches = [self._weights(both) for both in phases]
         demand(apart(stretches, r.panel_weights), "packed weights overlap", stretches)
+        demand(r.together > 0, "no points are summed together", r.together)
+        self._check_pieces()
         demand(r.panel_weights == self.recipe.panel_weights, "weights are packed for another", 0)
         for block in blocks_of(r, [*r.outer_of("begins"), r.begin]):
             region, end = pack_region(r, block, self.source, r.depth * r.width)
@@ -89,6 +91,25 @@ class _GroupedRun:
         demand(taps == math.prod(counts), "taps are counted wrong", (taps, counts))
         begin = r.at("phase_weights", both)
         return begin, begin + taps * r.depth * r.columns * self.recipe.lanes
+
+    def _check_pieces(self) -> None:
+        """Refuse rows of taps that are not cut into what kernels take at once."""
+        r = self.r
+        rows = r.depth * max(r.at("outer_count", phase) for phase in range(r.outer_phases))
+        tables = []
+        for x in range(r.phases):
+            kind, taps, pieces = (r.at(f"last_{name}", x) for name in ("kind", "count", "pieces"))
+            piece, ratio = KINDS[kind]
+            whole = pieces * piece == taps if ratio else pieces == 1
+            demand(whole, "a kernel takes other taps at once", (taps, pieces, piece))
+            step = self._tap_step(x)
+            demand(ratio in (0, r.step_in // max(1, step)), "a kernel's step is not", ratio)
+            if pieces > 1:
+                start = r.at("cut_start", x)
+                tables.append((start, start + 2 * rows * pieces))
+                self.scratch.touch_table("cut", tables[-1][1])
+        most = max((end for _, end in tables), default=0)
+        demand(apart(tables, most), "tables of pieces overlap", tables)
 
     def _run_phase(self, block: Block, region: dict[int, Point | None], phase: int) -> None:
         """Sum and store every point of one phase of the outer axes."""
@@ -112,6 +133,8 @@ class _GroupedRun:
                 due = self._due(point)
                 found = self._packed(region, both, here)
                 demand(found == due, f"the packed sum of {point} is not the relation's", due)
+                inner = r.at("inner_low", x) <= q < r.at("inner_high", x)
+                demand(inner == self._meets_all(x, q), "a point that meets all taps is not", q)
                 found = self._direct(both, (*line, q))
                 demand(found == due, f"the sum of {point} in place is not the relation's", due)
 
@@ -141,27 +164,26 @@ class _GroupedRun:
 
     def _packed(self, region: dict[int, Point | None], both: int, here: Sequence[int]) -> Terms:
         """Return what the sum of a packed point is made of; zeros add nothing."""
-        r, x = self.r, both % self.r.phases
-        point = r.depth * r.width
+        r = self.r
+        phase, x = divmod(both, r.phases)
+        point, taps = r.depth * r.width, r.at("last_count", x)
         steps = [*map(mul, r.outer_of("steps_in"), r.outer_of("pitches")), r.step_in * point]
-        piece, ratio = KINDS[r.at("last_kind", x)]
-        demand(piece == r.at("last_piece", x), "a kernel takes other taps at once", piece)
-        tap_step = self._tap_step(x) * point
-        demand(ratio in (0, r.step_in * point // max(1, tap_step)), "a kernel's step is not", ratio)
-        origin = sum(map(mul, here, steps))
+        shift = r.at("last_offsets", r.at("last_start", x)) - r.low_in
+        origin = sum(map(mul, here, steps)) + shift * point
         terms: list[tuple[tuple[Point, Point], int]] = []
-        for s in range(r.at("phase_segments", both)):
-            entry = r.at("phase_start", both) + 2 * s
-            for k in range(piece):
-                place = origin + r.at("table", entry) + k * tap_step
-                channel, where = place % point // r.width, place // point * point
-                known = where in region and place % r.width == 0
-                demand(known, "a kernel reads what was not packed", place)
-                tap, due = self._tap(both, r.at("table", entry + 1) + k * self.recipe.lanes)
-                demand(channel == due, "a weight meets another channel", (channel, due))
-                read = region[where]
-                if read is not None:
-                    terms.append(((tap, read), channel))
+        rows = r.at("outer_count", phase) * r.depth
+        for row, t in product(range(rows), range(taps)):
+            entry = r.at("row_start", phase) + 2 * row
+            place = origin + r.at("table", entry) + t * self._tap_step(x) * point
+            channel, where = place % point // r.width, place // point * point
+            known = where in region and place % r.width == 0
+            demand(known, "a kernel reads what was not packed", place)
+            weight = r.at("table", entry + 1) * taps + t
+            tap, due = self._tap(both, weight * self.recipe.lanes)
+            demand(channel == due, "a weight meets another channel", (channel, due))
+            read = region[where]
+            if read is not None:
+                terms.append(((tap, read), channel))
         demand(len(set(terms)) == len(terms), "a term is added twice", terms)
         found = {term for term, _ in terms}
         demand(len(terms) == len(found) * r.depth, "a channel is left out", terms)
@@ -171,6 +193,12 @@ class _GroupedRun:
         """Return how many points lie between two taps of the last axis."""
         start, several = self.r.at("last_start", x), self.r.at("last_count", x) > 1
         return self.r.at("last_offsets", start + several) - self.r.at("last_offsets", start)
+
+    def _meets_all(self, x: int, q: int) -> bool:
+        """Tell whether a point meets every tap of its phase of the last axis."""
+        r, start = self.r, self.r.at("last_start", x)
+        places = (r.at("last_offsets", start + t) for t in range(r.at("last_count", x)))
+        return all(0 <= r.step_in * q + offset < r.size_in for offset in places)
 
     def _direct(self, both: int, point: Point) -> Terms:
         """Return what the sum of a point is made of where nothing is packed."""
@@ -190,7 +218,6 @@ class _GroupedRun:
                 terms.add((self.recipe.runs[both][outer][t], read))
         entries = r.at("outer_count", phase)
         self.scratch.touch_table("outer", 2 * entries)
-        self.scratch.touch_table("table", 2 * entries * taps)
         return terms
 
 

@@ -240,8 +240,6 @@ def _cells(problem: Problem, recipe: Cells, refused: tuple[tuple[str, str], ...]
 
 def _many_small_groups(problem: Problem, machine: Machine) -> bool:
     """Tell whether groups are many enough to be a vector's lanes, and too small to fill one."""
-    if problem.dtype not in ("float32", "float64") or problem.activation is not None:
-        return False  # what is stored in place is stored as it is computed
     products = problem.coarse_channels * problem.fine_channels
     enough = problem.groups >= machine.lanes(problem.dtype)
     return enough and products <= MOST_PRODUCTS[problem.wanted]
@@ -257,7 +255,7 @@ def _grouped(
         (
             Step("pack block", f"{block} points, {recipe.items} work items", 0),
             Step("grouped", f"tiles of points by {recipe.lanes} groups", problem.flops()),
-            Step("store", f"{'add bias, ' if problem.bias else ''}layout {_layout(problem)}", 0),
+            Step("store", f"{_epilogue(problem)}layout {_layout(problem)}", 0),
         ),
         recipe,
     )  # fmt: skip

@@ -21,7 +21,7 @@ from tconv.plan.gather import (
 )
 from tconv.plan.machine import Machine
 from tconv.plan.phases import AxisPhases, all_phases
-from tconv.problem import Operand, Problem
+from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 
 SCALARS = (
     "source", "target", "weights", "bias",  # addresses, filled in by each call
@@ -30,9 +30,9 @@ SCALARS = (
     "outer", "groups", "panels", "panels_a_chunk", "chunks", "depth", "columns",
     "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
     "block", "begin", "end", "blocks", "phases", "span",
-    "outer_phases", "panel_weights", "width", "stage", "segments_a_turn",
-    "most_phases",
-    "scratch_sums", "scratch_outer", "scratch_table",
+    "outer_phases", "panel_weights", "width", "stage", "together",
+    "most_phases", "scratch_sums", "scratch_outer", "scratch_cut",
+    "activate", "slope", "zeros",  # an activation's address, parameter and bias, by the runner
 )  # fmt: skip
 """The numbers of a record of grouped layers, in order."""
 
@@ -41,13 +41,14 @@ ARRAYS = (
     "sizes_in", "steps_in", "steps_out", "lows_in", "shifts_out", "outer_block",
     "begins", "ends", "outer_blocks", "axis_phases", "spans", "pitches",
     "phase_low", "phase_high", "last_low", "last_high",
-    # one for each phase of all axes together: its weights, and what it reads if packed
-    "phase_weights", "phase_start", "phase_segments",
-    "table",  # two for each segment: where in the region, and where among the weights
+    "phase_weights",  # one for each phase of all axes together
     # one for each phase of all outer axes together, and its taps' offsets on each axis
     "outer_start", "outer_count", "outer_offsets",
-    # one for each phase of the last axis: which kernel, how many taps it takes at once
-    "last_kind", "last_piece", "last_start", "last_count", "last_offsets",
+    "row_start", "table",  # two for each row of taps: where in the packed region, and its number
+    # one for each phase of the last axis: which kernel, into how many pieces it cuts rows of
+    # taps, and which points meet all taps
+    "last_kind", "last_pieces", "cut_start", "inner_low", "inner_high",
+    "last_start", "last_count", "last_offsets",
 )  # fmt: skip
 """The arrays of a record of grouped layers; a number tells where each begins."""
 
@@ -59,6 +60,9 @@ KINDS = ((1, 0), (2, 1), (3, 1), (4, 1), (5, 1), (7, 1), (3, 2), (4, 2), (5, 2))
 
 MOST_POINT = 128  # bytes of one packed point: whole cache lines, but not many
 FEW_PANELS = 8  # that a work item takes in place: whole cache lines
+MANY_ITEMS = 16  # enough to keep workers busy to the end
+WIDE_POINT = 512  # bytes: few of the cache lines that it is written to are shared
+LEAST_LINE = 16  # points in place: shorter lines are work of their own
 LONG_LINES = 16  # a line is kept whole until it is so much longer than the block is high
 
 Tap = tuple[int, ...]
@@ -97,7 +101,7 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
     chunks = -(-panels // max(1, a_chunk))
     a_chunk = -(-panels // chunks)
     if direct:
-        block = _choose_lines(axes, a_chunk * vector, machine)
+        block = _choose_lines(axes, a_chunk * vector, chunks, machine)
     else:
         block = _choose_block(axes, a_chunk * depth * vector, wanted * vector, machine)
     blocks = [-(-(axis.end - axis.begin) // size) for axis, size in zip(axes, block, strict=True)]
@@ -112,7 +116,7 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
     stage = min(a_chunk, max(1, machine.l1 // 2 // (line * vector)))
     scratch = Scratch(item)
     scratch.take(depth * width * (math.prod(extents) + (ROWS - 1) * last.step_in))
-    met = math.prod(map(most_taps, axes))
+    rows = math.prod(map(most_taps, axes[:-1]))
     panel_weights = sum(len(run) * len(run[0]) for run in runs if run) * depth * wanted * lanes
     numbers = {
         "groups": problem.groups,
@@ -125,10 +129,13 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
         "panel_weights": panel_weights,
         "width": width,
         "stage": stage,
-        "segments_a_turn": _segments_a_turn(last, a_chunk * vector, machine),
+        "together": _choose_together(last, rows, a_chunk * vector, machine),
         "scratch_sums": scratch.take(line * stage * lanes),
-        "scratch_outer": scratch.take_table(2 * met),
-        "scratch_table": scratch.take_table(2 * met * depth),
+        "scratch_outer": scratch.take_table(2 * rows),
+        "scratch_cut": scratch.take_table(2 * rows * depth * sum(arrays["last_pieces"])),
+        "activate": 0,
+        "slope": 0,
+        "zeros": 0,
     }  # fmt: skip
     arrays |= outer_tables(axes, block, blocks, pitches)
     return Grouped(
@@ -185,10 +192,17 @@ def _phase_tables(
     *outer, last = axes
     depth, wanted, lanes = sizes
     arrays: dict[str, list[int]] = {name: [] for name in ARRAYS}
+    rows, cut = depth * math.prod(map(most_taps, outer)), 0
     for phase, offsets in enumerate(last.offsets):
         kind = choose_kind(last, phase)
+        low, high = _inner(last, phase)
+        pieces = len(offsets) // KINDS[kind][0] if kind else 1
         arrays["last_kind"].append(kind)
-        arrays["last_piece"].append(KINDS[kind][0])
+        arrays["last_pieces"].append(pieces)
+        arrays["cut_start"].append(cut)
+        cut += 2 * rows * pieces if pieces > 1 else 0
+        arrays["inner_low"].append(low)
+        arrays["inner_high"].append(high)
         arrays["last_start"].append(len(arrays["last_offsets"]))
         arrays["last_count"].append(len(offsets))
         arrays["last_offsets"] += offsets
@@ -206,68 +220,95 @@ def _phase_tables(
         )
         arrays["outer_start"].append(len(arrays["outer_offsets"]))
         arrays["outer_count"].append(len(combinations))
-        begins = []
-        for combination in combinations:
+        arrays["row_start"].append(len(arrays["table"]))
+        for number, combination in enumerate(combinations):
             arrays["outer_offsets"] += [offset for _, offset in combination]
             steps = zip(combination, outer, pitches, strict=False)
-            begins.append(sum((offset - a.low) * pitch for (_, offset), a, pitch in steps))
-        for x, offsets in enumerate(last.offsets):
+            begin = sum((offset - a.low) * pitch for (_, offset), a, pitch in steps)
+            for c in range(depth):
+                arrays["table"] += [begin + c * width, number * depth + c]
+        for taps in last.taps:
             arrays["phase_weights"].append(packed)
-            arrays["phase_start"].append(len(arrays["table"]))
-            pieces = range(0, len(offsets), arrays["last_piece"][x])
-            inner = [(offsets[t] - last.low) * depth * width for t in pieces]
-            weight = 0
-            for begin, c in product(begins, range(depth)):
-                for where, t in zip(inner, pieces, strict=True):
-                    arrays["table"] += [begin + where + c * width, (weight + t) * lanes]
-                weight += len(offsets)
-            arrays["phase_segments"].append(len(begins) * depth * len(inner))
-            packed += weight * wanted * lanes
+            packed += len(combinations) * len(taps) * depth * wanted * lanes
             # Of the batch there is nothing to tell.
             runs.append(
                 tuple(
-                    tuple((*(t for t, _ in combination[1:]), tap) for tap in last.taps[x])
+                    tuple((*(t for t, _ in combination[1:]), tap) for tap in taps)
                     for combination in combinations
-                    if offsets
+                    if taps
                 )
             )
     return arrays, runs
 
 
-def _segments_a_turn(last: AxisPhases, point: int, machine: Machine) -> int:
-    """Return how many segments are summed before all panels' next ones are.
+def _inner(axis: AxisPhases, phase: int) -> tuple[int, int]:
+    """Return the points of a phase that meet all its taps: from, to.
 
-    What a tile reads of them should stay in the first cache, panels sharing cache lines.
+    >>> from tconv.problem import Axis
+    >>> from tconv.plan.phases import axis_phases
+    >>> _inner(axis_phases(Axis(8, 4, 4, stride=2, dilation=1, pad_begin=1), Operand.FINE), 0)
+    (1, 4)
     """
-    piece, ratio = KINDS[choose_kind(last, 0)]
-    return max(1, machine.l1 * 3 // 4 // (point * (max(1, ratio) * (ROWS - 1) + piece)))
+    low, high = axis.ranges[phase]
+    offsets = axis.offsets[phase]
+    if not offsets:
+        return low, high
+    first = -(offsets[0] // axis.step_in)
+    behind = (axis.size_in - 1 - offsets[-1]) // axis.step_in + 1
+    return max(low, first), max(low, first, min(high, behind))
+
+
+def _choose_together(last: AxisPhases, rows: int, point: int, machine: Machine) -> int:
+    """Return for how many points in place all phases of the last axis are summed together.
+
+    Where phases write to parts of the same cache lines, those stay in the first cache until
+    all of it is done.
+    """
+    if len(last.ranges) == 1 or point >= WIDE_POINT:
+        return last.end - last.begin
+    each = point * (rows * last.step_in + last.step_out)
+    return max(1, machine.l1 // each // ROWS) * ROWS
 
 
 def in_place(problem: Problem) -> bool:
     """Tell whether groups lie side by side in arrays that are laid out as they should be.
 
-    Kernels look at the steps of the very arrays; this only chooses blocks.
+    Kernels look at the steps of the very arrays; this only chooses blocks.  WEIGHTS reads both
+    arrays many times, so elements that must be widened are packed.
     """
+    stored = numpy_dtype(problem.dtype) == accumulator(problem.dtype)
+    if problem.wanted is Operand.WEIGHTS and not stored:
+        return False
     layouts = problem.coarse_layout, problem.fine_layout
     channels = problem.coarse_channels, problem.fine_channels
     return channels == (1, 1) and all("g" in layout.words[-1] for layout in layouts)
 
 
-def _choose_lines(axes: list[AxisPhases], point: int, machine: Machine) -> list[int]:
+def _choose_lines(axes: list[AxisPhases], point: int, chunks: int, machine: Machine) -> list[int]:
     """Return how many points of each axis one work item takes in place.
 
-    Long lines, in blocks that are both many enough for all workers and worth waking one.
+    Lines short enough that what a point reads of other lines stays in the second cache until
+    the next line reads it again; then blocks both many enough for all workers and worth
+    waking one.
     """
     sizes = [axis.end - axis.begin for axis in axes]
     block = list(sizes)
+    rows = math.prod(axis.span for axis in axes[:-1])
+    last = axes[-1]
+
+    def read_again() -> int:
+        return point * rows * (last.step_in * (block[-1] - 1) + last.span)
 
     def too_large() -> bool:
-        return (
-            point
-            * math.prod(b * max(a.step_in, a.step_out) for a, b in zip(axes, block, strict=True))
-            > machine.l2 // 2
+        sides = (some * max(a.step_in, a.step_out) for a, some in zip(axes, block, strict=True))
+        taken = point * math.prod(sides)
+        items = chunks * math.prod(
+            -(-size // some) for size, some in zip(sizes, block, strict=True)
         )
+        return taken > machine.l2 // (1 if items >= MANY_ITEMS else 8)
 
+    while block[-1] > LEAST_LINE and read_again() > machine.l2 // 3:
+        shrink(block, sizes, len(block) - 1)
     while max(block) > 1 and too_large():
         shrink(block, sizes, next(d for d, size in enumerate(block) if size > 1))
     return block

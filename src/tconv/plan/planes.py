@@ -87,7 +87,8 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
     rows, last = _tile_rows(wanted), axes[-1]
     merged = last.step_out if rows == wanted and rows * last.step_out <= MOST_ROWS else 1
     panels = -(-wanted // rows)
-    chunk = min(problem.groups, max(1, 2 * lanes // max(depth, wanted)))
+    # Whole vectors of channels on both sides: fewer are packed and stored one by one.
+    chunk = min(problem.groups, -(-2 * lanes // min(depth, wanted)))
     block = _choose_block(axes, chunk * depth * item, merged * chunk * wanted * item, machine)
     blocks = [-(-(axis.end - axis.begin) // size) for axis, size in zip(axes, block, strict=True)]
     extents = [

@@ -13,7 +13,7 @@ from tconv.plan.gather import Gather
 from tconv.plan.grouped import Grouped
 from tconv.plan.grouped_weights import GroupedWeights
 from tconv.plan.planes import Planes
-from tconv.problem import Operand, Problem, numpy_dtype
+from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 from tconv.runtime import compiled
 from tconv.runtime.compiled import MOST_LAUNCHES, PackedWeights, Runner
 from tconv.runtime.kernels import grouped_kernel, grouped_weights_kernel
@@ -50,14 +50,14 @@ class GroupedRunner(Runner):
             for run in self.runs
         ]
         panels = np.ascontiguousarray(
-            np.concatenate(parts, axis=1) if parts else np.zeros((1, 1), self.dtype)
+            np.concatenate(parts, axis=1) if parts else np.zeros((1, 1)), self.sums
         )
         finite = bool(np.isfinite(panels).all())
         return PackedWeights(panels, address(panels), weights, finite=finite)
 
     def padded(self, bias: Array) -> Array:
         """Return the bias by panel, written channel and lane."""
-        matrix = bias.astype(self.dtype).reshape(self.problem.groups, -1).T
+        matrix = bias.astype(self.sums).reshape(self.problem.groups, -1).T
         return np.ascontiguousarray(matrix[:, self.groups].swapaxes(0, 1))
 
 
@@ -68,7 +68,8 @@ class GroupedWeightsRunner:
         self.problem, self.recipe = problem, recipe
         self.dtype = numpy_dtype(problem.dtype)
         self.kernel = grouped_weights_kernel(problem.dtype)
-        self.scratch_bytes = -(-recipe.scratch * self.dtype.itemsize // 64) * 64
+        self.sums_type = accumulator(problem.dtype)
+        self.scratch_bytes = -(-recipe.scratch * self.sums_type.itemsize // 64) * 64
         self.single = problem.flops() < SMALL
         self.launches: dict[tuple[tuple[int, ...], tuple[int, ...]], Launch] = {}
         lanes, panels = recipe.lanes, recipe.panels
@@ -80,7 +81,7 @@ class GroupedWeightsRunner:
     def run(self, coarse: Array, fine: Array, out: Array) -> bool:
         """Compute into ``out``; what falls outside was never multiplied."""
         coarse, fine = addressable(coarse), addressable(fine)
-        sums = np.empty(self.sums, self.dtype)
+        sums = np.empty(self.sums, self.sums_type)
         launch = self.launches.get((coarse.strides, fine.strides))
         if launch is None:
             record = self._strided(coarse.strides, fine.strides)
