@@ -146,6 +146,7 @@ def plan_cells(problem: Problem, machine: Machine) -> Cells:
         "segment_count": [len(segments)],
         "segment_depth": [segment_depth],
         "segments": segments,
+        "segments_in_place": [0] * len(segments),
         "store_columns": [place * length for place in range(len(stores))],
         "store_channels": [channel for _, channel in stores],
         "store_phases": [digit for phase, _ in stores for digit in phase],

@@ -7,7 +7,7 @@ from itertools import product
 
 from tconv.plan.machine import Machine
 from tconv.plan.phases import AxisPhases, all_phases
-from tconv.problem import Operand, Problem
+from tconv.problem import Operand, Problem, accumulator
 
 SCALARS = (
     "source", "target", "weights", "bias",  # addresses, filled in by each call
@@ -20,6 +20,8 @@ SCALARS = (
     "block", "begin", "end", "blocks", "phases", "span",
     "outer_phases", "group_weights", "points", "most_phases",
     "sums_pitch", "sums_point", "sums_panel",  # from line to line, point and panel
+    "panels_at_once",  # whose sums are kept while parts of the depth go by
+    "in_place",  # whether blocks inside the picture are read where they lie, by each call
     "spare", "activate", "slope", "zeros",  # the last three by each runner
     "scratch_sums", "scratch_rows", "scratch_places", "scratch_targets", "scratch_counts",
 )  # fmt: skip
@@ -38,12 +40,14 @@ ARRAYS = (
     "rows_before", "segment_start", "segment_count", "segment_depth",
     "part_segments", "part_depth",  # how much of them is summed at a time
     "segments",
+    "segments_in_place",  # the same in the source itself, filled in by each call
     "blank",  # zeros: a vector of them, or a table
 )  # fmt: skip
 """The arrays of a gather's record; a number tells where in the record each begins."""
 
 FEW_POINTS = 192  # many tiles high
 ZEROS = 32  # entries: as long as the longest vector, and as a tile has rows
+LONG_LINES = 24  # times longer than a block is high, where that costs nothing
 SPARE_ROWS = 8  # entries for the rows of a last tile that there are no points for
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
@@ -97,6 +101,9 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
     arrays, runs, group_weights = _phase_tables(axes, pitches, depth, columns, panels)
     last, points = axes[-1], math.prod(block) + SPARE_ROWS
     sums_pitch = last.step_out * block[-1]
+    sums_panel = math.prod(block[:-1]) * sums_pitch * columns
+    arrays |= part_tables(arrays, columns * item, machine)
+    at_once = min(a_chunk, max(1, machine.l2 // 2 // (sums_panel * item))) if _cut(arrays) else 1
     scratch = Scratch(item)
     region = scratch.take(depth * math.prod(extents))
     numbers = {
@@ -112,8 +119,10 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         "points": points,
         "sums_pitch": sums_pitch,
         "sums_point": columns,
+        "sums_panel": sums_panel,
+        "panels_at_once": at_once,
         "spare": SPARE_ROWS,
-        "scratch_sums": scratch.take(math.prod(block[:-1]) * sums_pitch * columns),
+        "scratch_sums": scratch.take(at_once * sums_panel),
         "scratch_rows": scratch.take_table(points * len(last.ranges)),
         "scratch_places": scratch.take_table(points * len(last.ranges)),
         "scratch_targets": scratch.take_table(points * len(last.ranges)),
@@ -121,7 +130,7 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
     }
     assert region == 0  # noqa: S101 - kernels find the region where scratch begins
     arrays |= outer_tables(axes, block, blocks, pitches)
-    arrays |= part_tables(arrays, columns * item, machine)
+    arrays["segments_in_place"] = [0] * len(arrays["segments"])
     return Gather(
         lanes=lanes,
         vectors=vectors,
@@ -154,8 +163,12 @@ def choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine
         most = machine.l2 * 9 // 20 if points > FEW_POINTS else max(machine.l3 // 16, least)
         return read > most or kept > machine.l2 // 4
 
+    # Neighbours of the last axis are neighbours in memory: long lines are read and stored
+    # fastest, and where windows overlap, flat blocks read more around them.
+    apart = all(axis.span <= axis.step_in for axis in axes[:-1])
+    favour = LONG_LINES if apart else LONG_LINES // 4
     while max(block) > 1 and too_large():
-        shrink(block, sizes, _longest(block))
+        shrink(block, sizes, _longest(block, favour))
     return block
 
 
@@ -166,27 +179,31 @@ def shrink(block: list[int], sizes: Sequence[int], place: int) -> None:
     block[place] = min(-(-sizes[place] // count), block[place] - 1)
 
 
-def _longest(block: list[int]) -> int:
+def _longest(block: list[int], favour: int) -> int:
     """Return the axis to shrink: the batch, whose images share nothing, before any other.
 
-    Then what is longest, but the last axis only when it is twice as long as any other: its
-    neighbours are neighbours in memory too.
+    Then what is longest, but the last axis only when it is longer by a factor.
     """
     if block[0] > 1:
         return 0
     last = len(block) - 1
     inner = (d for d in range(1, len(block)) if block[d] > 1)
-    return max(inner, key=lambda d: (block[d] * (1 if d == last else 2), -d))
+    return max(inner, key=lambda d: (block[d] * (1 if d == last else favour), -d))
 
 
 def choose_chunks(problem: Problem, boxes: int, panels: int) -> int:
     """Return into how many work items the panels of one block are split.
 
-    Few blocks leave workers idle; but every chunk packs the block again, and a work item
-    should be worth some ten microseconds.
+    Few blocks leave workers idle, and few of an odd number one of two; but every chunk packs the
+    block again, and a work item should be worth some ten microseconds, of multiplying or of
+    reading weights.
     """
+    weights = math.prod(problem.shape(Operand.WEIGHTS)) * accumulator(problem.dtype).itemsize
+    worth = problem.flops() // 4_000_000 + weights // 800_000
     chunks = 1
-    while boxes * chunks < 8 and chunks < panels and problem.flops() > 4_000_000 * boxes * chunks:
+    while chunks < panels and worth > boxes * chunks:
+        if boxes * chunks >= 8 and (boxes * chunks % 2 == 0 or boxes * chunks >= 16):
+            break
         chunks += 1
     return chunks
 
@@ -286,6 +303,31 @@ def part_tables(
         segments.append(max(1, at_once))
         depths.append(max(1, length))
     return {"part_segments": segments, "part_depth": depths, "blank": [0] * ZEROS}
+
+
+def _cut(arrays: Mapping[str, list[int]]) -> bool:
+    """Tell whether any phase is summed in several parts."""
+    names = ("segment_count", "segment_depth", "part_segments", "part_depth")
+    phases = zip(*(arrays[name] for name in names), strict=True)
+    return any(count > at_once or depth > length for count, depth, at_once, length in phases)
+
+
+def segments_in_place(
+    segments: Sequence[int], pitches: Sequence[int], steps: Sequence[int]
+) -> list[int]:
+    """Return where segments of a packed region lie in an array of other steps, axis by axis.
+
+    >>> segments_in_place([0, 4, 12, 16], pitches=(12, 4), steps=(100, 4))
+    [0, 4, 100, 104]
+    """
+    found = []
+    for segment in segments:
+        offset, rest = 0, segment
+        for pitch, step in zip(pitches, steps, strict=True):
+            here, rest = divmod(rest, pitch)
+            offset += here * step
+        found.append(offset)
+    return found
 
 
 def axis_numbers(axes: list[AxisPhases], block: list[int], blocks: list[int]) -> dict[str, int]:

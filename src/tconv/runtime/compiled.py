@@ -28,7 +28,7 @@ from tconv.runtime.kernels import (
     planes_kernel,
 )
 from tconv.runtime.launch import SMALL, Launch, addressable
-from tconv.runtime.scratch import address
+from tconv.runtime.scratch import address, on_lines
 
 Array = npt.NDArray[Any]
 
@@ -87,7 +87,7 @@ class Runner:
         """Return the kernel made ready for arrays of these strides."""
         found = self.launches.get((source, target))
         if found is None:
-            record = self._strided(source, target)
+            record = self.strided(source, target)
             found = Launch(self.kernel, record, self.scratch_bytes, self.items, single=self.single)
             if len(self.launches) < MOST_LAUNCHES:
                 self.launches[source, target] = found
@@ -99,7 +99,7 @@ class Runner:
         padded[: bias.size] = bias
         return padded
 
-    def _strided(self, source: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
+    def strided(self, source: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
         """Return the record for arrays of these strides."""
         problem, item, fields = self.problem, self.dtype.itemsize, self.fields
         record = list(self.record)
@@ -151,7 +151,7 @@ class PanelRunner(Runner):
     def pack(self, weights: Array) -> PackedWeights:
         """Return the weights as panels, zeros past the last column."""
         weights = addressable(weights)
-        panels = np.empty(self.packed_size, self.packed_type)
+        panels = on_lines(self.packed_size, self.packed_type)
         launch = self.packings.get(weights.strides)
         if launch is None:
             steps = tuple(stride // self.dtype.itemsize for stride in weights.strides)
@@ -170,7 +170,29 @@ class PanelRunner(Runner):
         raise NotImplementedError
 
 
-class GatherRunner(PanelRunner):
+class TileRunner(PanelRunner):
+    """What gathers and cells have in common: they may read data where it lies."""
+
+    def strided(self, source: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
+        """Return the record for arrays of these strides; it tells if blocks are read in place."""
+        record, fields = super().strided(source, target), self.fields
+        depth, outer = record[fields["depth"]], record[fields["outer"]]
+        apart, channel = record[fields["source_x"]], record[fields["source_c"]]
+        if self.dtype != self.sums or (channel != 1 and depth > 1) or apart != depth:
+            return record  # runs of channels, and of neighbours, must lie side by side
+        begin, room = record[fields["segments"]], record[fields["segments_in_place"]]
+        pitches, steps = (
+            record[record[fields[name]] :][:outer] for name in ("pitches", "source_steps")
+        )
+        found = gather_plan.segments_in_place(
+            record[begin:room], [*pitches, depth], [*steps, apart]
+        )
+        record[room : room + len(found)] = found
+        record[fields["in_place"]] = 1
+        return record
+
+
+class GatherRunner(TileRunner):
     """FINE or COARSE by a compiled gather."""
 
     fields, across = gather_plan.FIELDS, False
@@ -193,7 +215,7 @@ class GatherRunner(PanelRunner):
         return padded
 
 
-class CellsRunner(PanelRunner):
+class CellsRunner(TileRunner):
     """FINE with phases as columns."""
 
     fields, across = cells_plan.FIELDS, False
