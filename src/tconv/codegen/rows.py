@@ -33,6 +33,7 @@ from tconv.codegen.stored import (
 )
 
 BYTE = ir.IntType(8).as_pointer()
+COPIED = 4  # vectors at a time
 SUMMED = {"float32": "float32", "float64": "float64", "float16": "float32", "bfloat16": "float32"}
 
 
@@ -218,17 +219,19 @@ def pack_run(  # noqa: PLR0913 - where from, where to, and by what
     lanes: int,
 ) -> None:
     """Pack elements that lie side by side, and will."""
-    if STORED[dtype] == FLOATS[dtype]:
-        copy(b, target, source, count, dtype)
-    else:
+    if STORED[dtype] != FLOATS[dtype]:
         widen_run(b, target, source, count, dtype, lanes)
-
-
-def copy(b: ir.IRBuilder, target: ir.Value, source: ir.Value, count: ir.Value, dtype: str) -> None:
-    """Copy elements that lie side by side."""
-    call = declared(b.module, "llvm.memcpy.p0i8.p0i8.i64", ir.VoidType(), [BYTE, BYTE, I64, I1])
-    size = b.mul(count, number(BYTES[dtype]))
-    b.call(call, [b.bitcast(target, BYTE), b.bitcast(source, BYTE), size, ir.Constant(I1, 0)])
+        return
+    # Four vectors a turn: one would be turned back into a call of memcpy, which copies such
+    # lines with an instruction that is slow on some machines.
+    vector = ir.VectorType(FLOATS[dtype], lanes)
+    done = b.and_(count, number(-COPIED * lanes))
+    with counted(b, done, step=COPIED * lanes) as k:
+        here = [b.add(k.index, number(v * lanes)) for v in range(COPIED)]
+        values = [load(b, source, each, vector) for each in here]
+        for value, each in zip(values, here, strict=True):
+            store(b, value, target, each)
+    widen_run(b, place(b, target, done), place(b, source, done), b.sub(count, done), dtype, lanes)
 
 
 def zero_fill(b: ir.IRBuilder, target: ir.Value, count: ir.Value, dtype: str) -> None:

@@ -47,6 +47,8 @@ ARRAYS = (
 
 FEW_POINTS = 192  # many tiles high
 ZEROS = 32  # entries: as long as the longest vector, and as a tile has rows
+FEW_ITEMS = 8  # leave some workers idle while others end theirs
+ENOUGH_POINTS = 48  # to read every weight for
 LONG_LINES = 24  # times longer than a block is high, where that costs nothing
 SPARE_ROWS = 8  # entries for the rows of a last tile that there are no points for
 
@@ -88,6 +90,7 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         depth, wanted = wanted, depth
     item = machine.vector_bytes // lanes
     block = choose_block(axes, depth * item, columns * item, machine)
+    _spread(block, axes, problem)
     blocks = [-(-(axis.end - axis.begin) // size) for axis, size in zip(axes, block, strict=True)]
     panels = -(-wanted // columns)
     narrow = 0 < wanted % columns <= lanes
@@ -172,6 +175,22 @@ def choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine
     return block
 
 
+def _spread(block: list[int], axes: list[AxisPhases], problem: Problem) -> None:
+    """Make more blocks where they are too few for several workers, and still large enough.
+
+    To split the panels instead, every part of them would pack the block again.
+    """
+    sizes = [axis.end - axis.begin for axis in axes]
+
+    def boxes() -> int:
+        counts = (-(-size // some) for size, some in zip(sizes, block, strict=True))
+        return problem.groups * math.prod(counts)
+
+    enough = 2 * ENOUGH_POINTS
+    while boxes() < min(FEW_ITEMS, _worth(problem)) and math.prod(block) >= enough:
+        shrink(block, sizes, _longest(block, LONG_LINES))
+
+
 def shrink(block: list[int], sizes: Sequence[int], place: int) -> None:
     """Make one more block of an axis, or an eighth more of many, all about as long."""
     count = -(-sizes[place] // block[place])
@@ -198,14 +217,19 @@ def choose_chunks(problem: Problem, boxes: int, panels: int) -> int:
     block again, and a work item should be worth some ten microseconds, of multiplying or of
     reading weights.
     """
-    weights = math.prod(problem.shape(Operand.WEIGHTS)) * accumulator(problem.dtype).itemsize
-    worth = problem.flops() // 4_000_000 + weights // 800_000
-    chunks = 1
+    chunks, worth = 1, _worth(problem)
     while chunks < panels and worth > boxes * chunks:
-        if boxes * chunks >= 8 and (boxes * chunks % 2 == 0 or boxes * chunks >= 16):
+        items = boxes * chunks
+        if items >= FEW_ITEMS and (items % 2 == 0 or items >= 2 * FEW_ITEMS):
             break
         chunks += 1
     return chunks
+
+
+def _worth(problem: Problem) -> int:
+    """Return how many work items a problem is worth, by multiplications and by weights read."""
+    weights = math.prod(problem.shape(Operand.WEIGHTS)) * accumulator(problem.dtype).itemsize
+    return problem.flops() // 4_000_000 + weights // 800_000
 
 
 def make_record(
@@ -291,9 +315,9 @@ def part_tables(
     """Return how many segments, and how much of one, is summed at a time.
 
     A panel (``row`` bytes for each element of the depth) that stays in the second cache beside
-    the data is read for every tile; of a larger one what fits the first cache is read at a time.
+    the data is read for every tile; of a larger one so much that it flows from there in time.
     """
-    most = max(1, machine.l1 // row)
+    most = max(1, 2 * machine.l1 // row)
     segments, depths = [], []
     for count, depth in zip(arrays["segment_count"], arrays["segment_depth"], strict=True):
         at_once, length = count, depth
