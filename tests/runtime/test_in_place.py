@@ -108,6 +108,22 @@ def test_channels_of_a_wider_array_are_read_as_well(name: str, wanted: Operand) 
     np.testing.assert_array_equal(computed(problem, backwards, weights), due)
 
 
+@pytest.mark.parametrize("layout", ["n x %s", "n %s x"])
+@pytest.mark.parametrize("name", ["deep", "many blocks"])
+def test_data_that_changed_between_calls_is_packed_again(name: str, layout: str) -> None:
+    """Even if it lies where it lay, and nothing else ran in between."""
+    problem = problem_of(name, Operand.COARSE, layout)
+    data, weights = operands(problem)
+    runner = GatherRunner(problem, plan_gather(problem, machine()))
+    packed = runner.pack(weights)
+    out = np.empty(problem.shape(problem.wanted), data.dtype)
+    for turn in range(3):
+        data += turn
+        runner.run(data, packed, None, out)
+
+        np.testing.assert_array_equal(out, expected(problem, data, weights), f"turn {turn}")
+
+
 @pytest.mark.parametrize(
     ("layout", "dtype", "due"),
     [("n x %s", "float32", 1), ("n %s x", "float32", 0), ("n x %s", "bfloat16", 0)],

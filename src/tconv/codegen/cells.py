@@ -37,7 +37,7 @@ def emit_cells(module: ir.Module, shape: KernelShape) -> ir.Function:
     r = Record(b, record, FIELDS, ARRAYS)
     chunk, rest = b.srem(item, r.chunks), b.sdiv(item, r.chunks)
     block, group = emit_block(b, r, rest, begins=True)
-    data = find_data(b, r, shape, parts, block, (scratch, group))
+    data = find_data(b, r, shape, parts, block, (scratch, group, rest))
     where = find_place(b, r, shape, scratch, group, data)
     first = b.mul(chunk, r.panels_a_chunk)
     last = smaller(b, b.add(first, r.panels_a_chunk), r.panels)

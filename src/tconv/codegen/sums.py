@@ -20,6 +20,7 @@ from tconv.codegen.build import (
     place,
     prefetch,
     smaller,
+    store,
 )
 from tconv.codegen.rows import emit_pack_row, emit_store_row
 from tconv.codegen.tile import Tile, emit_tile
@@ -85,23 +86,30 @@ def find_data(  # noqa: PLR0913 - which block of what
     shape: KernelShape,
     parts: Parts,
     block: Block,
-    numbers: tuple[ir.Value, ir.Value],
+    numbers: tuple[ir.Value, ir.Value, ir.Value],
 ) -> Data:
     """Return what the block reads: packed, unless the source has all of it as tiles read it.
 
-    The numbers are the scratch and the group.
+    The numbers are the scratch, the group, and the block's own with the group in it.
     """
-    scratch, group = numbers
+    scratch, group, index = numbers
     stored = STORED[shape.dtype].as_pointer()
     source = place(b, r.pointer_to("source", stored), b.mul(group, r.source_g))
     data = Data(scratch, r.pitches, r.depth, r.segments, ir.Constant(I1, 0))
-    if STORED[shape.dtype] != FLOATS[shape.dtype]:
-        emit_pack_region(b, r, parts.pack_row, block, scratch, source)
-        return data
     origin, whole = emit_origin(b, r, block)
     in_place = b.and_(whole, b.icmp_signed("!=", r.in_place, number(0)))
-    with b.if_then(b.not_(in_place)):
+    # Work items that differ only in their panels follow one another: what this worker has packed
+    # for the last of them need not be packed again.
+    tag = b.bitcast(place(b, scratch, r.scratch_tag), I64.as_pointer())
+    same = b.and_(
+        b.icmp_signed("==", load(b, tag, 0), r.call), b.icmp_signed("==", load(b, tag, 1), index)
+    )
+    with b.if_then(b.not_(b.or_(in_place, same))):
         emit_pack_region(b, r, parts.pack_row, block, scratch, source)
+        store(b, r.call, tag, 0)
+        store(b, index, tag, 1)
+    if STORED[shape.dtype] != FLOATS[shape.dtype]:
+        return data
     return Data(
         origin=b.select(in_place, place(b, source, origin), data.origin),
         line_steps=b.select(in_place, r.source_steps, data.line_steps),

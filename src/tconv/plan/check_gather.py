@@ -193,4 +193,5 @@ def point_tables(r: Record, scratch: Scratch, block: Block, offsets: list[int]) 
     for part in ("rows", "places", "targets"):
         scratch.touch_table(part, max(used, default=-1) + 1)
     scratch.touch_table("counts", r.phases)
+    scratch.touch_table("tag", 2)
     return phases

@@ -11,6 +11,7 @@ from tconv.problem import Operand, Problem, accumulator
 
 SCALARS = (
     "source", "target", "weights", "bias",  # addresses, filled in by each call
+    "call",  # a number that no other call has, by each call
     "source_g", "source_c", "source_x",  # element steps, by each call
     "target_g", "target_c", "target_x",
     "outer",  # axes but the last; the batch is the first of them
@@ -24,6 +25,7 @@ SCALARS = (
     "in_place",  # whether blocks inside the picture are read where they lie, by each call
     "spare", "activate", "slope", "zeros",  # the last three by each runner
     "scratch_sums", "scratch_rows", "scratch_places", "scratch_targets", "scratch_counts",
+    "scratch_tag",  # the call and block whose region is packed there
 )  # fmt: skip
 """The numbers of a gather's record, in order."""
 
@@ -130,6 +132,7 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         "scratch_places": scratch.take_table(points * len(last.ranges)),
         "scratch_targets": scratch.take_table(points * len(last.ranges)),
         "scratch_counts": scratch.take_table(len(last.ranges)),
+        "scratch_tag": scratch.take_table(2),
     }
     assert region == 0  # noqa: S101 - kernels find the region where scratch begins
     arrays |= outer_tables(axes, block, blocks, pitches)

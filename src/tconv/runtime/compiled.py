@@ -1,7 +1,9 @@
 """Run compiled plans on arrays."""
 
+import secrets
 from array import array
 from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,7 @@ Array = npt.NDArray[Any]
 
 MOST_LAUNCHES = 64  # kept for each problem; a stream of odd strides must not pile up
 SPARE = 64  # elements that kernels may read past the end of a bias
+CALLS = count(secrets.randbits(62))  # scratch may hold anything, but hardly this
 SMALL_PACKING = 32_768  # weights, likewise
 
 
@@ -172,6 +175,16 @@ class PanelRunner(Runner):
 
 class TileRunner(PanelRunner):
     """What gathers and cells have in common: they may read data where it lies."""
+
+    def run(
+        self, data: Array, packed: PackedWeights, bias: Array | None, out: Array
+    ) -> list[int] | None:
+        """Compute into ``out``, with a number that tells this call's scratch from any other's."""
+        data = addressable(data)
+        added = self.no_bias if bias is None else self.padded(bias)
+        launch = self.launch(data.strides, out.strides)
+        launch(address(data), address(out), packed.address, address(added), next(CALLS))
+        return None
 
     def strided(self, source: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
         """Return the record for arrays of these strides; it tells if blocks are read in place."""
