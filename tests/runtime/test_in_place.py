@@ -8,7 +8,8 @@ import pytest
 
 from strategies import whole_numbers
 from tconv.plan.cells import plan_cells
-from tconv.plan.gather import FIELDS, plan_gather, segments_in_place
+from tconv.plan.gather import FIELDS, plan_gather
+from tconv.plan.in_place import segments_in_place
 from tconv.problem import Axis, Layout, Operand, Problem
 from tconv.runtime.compiled import CellsRunner, GatherRunner
 from tconv.runtime.kernels import machine

@@ -339,24 +339,6 @@ def _cut(arrays: Mapping[str, list[int]]) -> bool:
     return any(count > at_once or depth > length for count, depth, at_once, length in phases)
 
 
-def segments_in_place(
-    segments: Sequence[int], pitches: Sequence[int], steps: Sequence[int]
-) -> list[int]:
-    """Return where segments of a packed region lie in an array of other steps, axis by axis.
-
-    >>> segments_in_place([0, 4, 12, 16], pitches=(12, 4), steps=(100, 4))
-    [0, 4, 100, 104]
-    """
-    found = []
-    for segment in segments:
-        offset, rest = 0, segment
-        for pitch, step in zip(pitches, steps, strict=True):
-            here, rest = divmod(rest, pitch)
-            offset += here * step
-        found.append(offset)
-    return found
-
-
 def axis_numbers(axes: list[AxisPhases], block: list[int], blocks: list[int]) -> dict[str, int]:
     """Return the numbers of the last axis, and what is counted over all of them."""
     *outer, last = axes

@@ -16,6 +16,7 @@ from tconv.plan.cells import Cells
 from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
 from tconv.plan.grouped import Grouped
+from tconv.plan.in_place import segments_in_place
 from tconv.plan.planes import Planes
 from tconv.plan.weights import packing_items, plan_cell_packing, plan_packing
 from tconv.plan.winograd import Winograd
@@ -197,9 +198,7 @@ class TileRunner(PanelRunner):
         pitches, steps = (
             record[record[fields[name]] :][:outer] for name in ("pitches", "source_steps")
         )
-        found = gather_plan.segments_in_place(
-            record[begin:room], [*pitches, depth], [*steps, apart]
-        )
+        found = segments_in_place(record[begin:room], [*pitches, depth], [*steps, apart])
         record[room : room + len(found)] = found
         record[fields["in_place"]] = 1
         return record
