@@ -1,5 +1,6 @@
 """Register tiles as machine code and as NumPy: equal to the last bit on whole numbers."""
 
+from dataclasses import replace
 from functools import cache
 from itertools import product
 
@@ -35,6 +36,7 @@ def tiles(dtype: str) -> list[Tile]:
 
 
 TILES = [tile for dtype in DTYPES for tile in tiles(dtype)]
+FAR = [replace(tile, far=True) for tile in TILES if tile.rows == max(ROWS)]
 every_tile = pytest.mark.parametrize("tile", TILES, ids=lambda tile: tile.name)
 every_size = pytest.mark.parametrize("depth", DEPTHS)
 
@@ -43,7 +45,7 @@ every_size = pytest.mark.parametrize("depth", DEPTHS)
 def code() -> tuple[Code, dict[Tile, str], dict[tuple[Tile, int], str]]:
     """Compile all tiles at once."""
     made = Code()
-    gathers = {tile: made.add(emit_tile(made.module, tile)) for tile in TILES}
+    gathers = {tile: made.add(emit_tile(made.module, tile)) for tile in (*TILES, *FAR)}
     correlates = {
         (tile, pitch): made.add(emit_correlate_tile(made.module, tile, pitch))
         for tile, pitch in product(TILES, PITCHES)
@@ -109,6 +111,29 @@ def test_looking_ahead_changes_nothing(depth: int) -> None:
         ahead.call(name, sums[1], begun, data, weights, *tables, 2, depth, weights, step)
 
         np.testing.assert_array_equal(sums[1], sums[0])
+
+
+@pytest.mark.parametrize("tile", FAR, ids=lambda tile: tile.name)
+def test_a_far_tile_equals_its_meaning(tile: Tile) -> None:
+    """It asks for more than it reads; whole lines of the depth, and what is left, are all of it."""
+    made, names, _ = code()
+    line = 64 // np.dtype(sums_type(tile)).itemsize
+    for depth in (1, line - 1, line, line + 1, 2 * line, 2 * line + UNROLL + 1):
+        data = whole_numbers((200,), sums_type(tile), depth)
+        weights = whole_numbers((2, depth, tile.columns), tile.dtype, 2)
+        rows, starts = offsets(tile.rows + 1, 90, 1), offsets(2, 90, 2)
+        places = np.arange(tile.rows) * tile.columns
+        expected = np.full(tile.rows * tile.columns, 99, sums_type(tile))
+        computed = expected.copy()
+        begun, begins = np.zeros(tile.columns, sums_type(tile)), np.zeros(tile.rows, np.int64)
+        own = rows[: tile.rows]
+        tile_meaning(expected, begun, data, weights, places, begins, own, starts, depth)
+        tables = places, begins, rows, starts
+        made.call(
+            names[tile], computed, begun, data, paired(weights, tile.lanes), *tables, 2, depth
+        )
+
+        np.testing.assert_array_equal(computed, expected, f"depth {depth}")
 
 
 @every_tile

@@ -73,9 +73,9 @@ def test_the_plans_that_are_changed_below_are_right(plan: Plan) -> None:
 # Calls fill these in, or kernels never read them: where all phases are columns, targets are
 # found by cells, and there is one phase whose numbers stand for all.
 FREE = {
-    "source", "target", "weights", "bias", "source_g", "source_c", "source_x", "target_g",
+    "source", "target", "weights", "bias", "call", "source_g", "source_c", "source_x", "target_g",
     "target_c", "target_x", "activate", "slope", "zeros", "source_steps", "target_steps",
-    "shift_out", "steps_out", "shifts_out", "points",
+    "shift_out", "steps_out", "shifts_out", "points", "segments_in_place",
 }  # fmt: skip
 
 

@@ -60,12 +60,12 @@ def test_the_plans_that_are_changed_below_are_right(kind: type[Recipe]) -> None:
 
 
 # Numbers that are none of a plan's: calls fill them in, or kernels never read them.
-ADDRESSES = ("source", "target", "weights", "bias", "side_a", "side_b", "flag", "common")
+ADDRESSES = ("source", "target", "weights", "bias", "call", "side_a", "side_b", "flag", "common")
 STEPS = ("source_g", "source_c", "source_x", "target_g", "target_c", "target_x", "target_row",
          "target_column", "tap_run", "source_steps", "target_steps", "target_taps",
          "activate", "slope", "zeros")  # fmt: skip
 SIDE_STEPS = tuple(f"{s}_{name}" for s in "ab" for name in ("g", "c", "x", "source_steps"))
-FREE = {*ADDRESSES, *STEPS, *SIDE_STEPS}
+FREE = {*ADDRESSES, *STEPS, *SIDE_STEPS, "segments_in_place"}
 UNREAD = {"size_out", "span"}  # of planes, whose phases say it
 
 FIELDS = [
@@ -123,7 +123,8 @@ GATHER_CHANGES = [
     Change("spare", -4),
     Change("spare", +1),
     Change("blank", +1, 3),
-    *(Change(name, +1) for name in ("sums_point", "sums_panel")),
+    Change("sums_point", +1),
+    Change("sums_panel", -1),
     *(Change(name, +1) for name in ("size_out", "shift_out")),
     *(Change(name, +1, i) for name in ("shifts_out", "steps_out") for i in (0, 1)),
     # scratch

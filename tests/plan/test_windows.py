@@ -10,9 +10,9 @@ from plan.plans import plans
 from tconv import engine
 from tconv.plan import Gather, Plan, Planes, choose_plan
 from tconv.plan.check import check_plan
-from tconv.plan.choose import tile_rows
 from tconv.plan.machine import AVX2
 from tconv.plan.phases import even_phases, meeting_taps
+from tconv.plan.tiles import tile_rows
 from tconv.problem import Axis, Layout, Operand, Problem
 
 LAYOUTS = Layout("n gc x"), Layout("n gf x"), Layout("gc f x")

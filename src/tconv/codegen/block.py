@@ -178,14 +178,45 @@ def emit_region_line(
     return target, read, b.icmp_signed("!=", valid, number(0))
 
 
-def emit_line_offset(b: ir.IRBuilder, r: Record, block: Block, line: ir.Value) -> ir.Value:
-    """Return where in the packed region a line of the phase begins to read."""
+def emit_origin(b: ir.IRBuilder, r: Record, block: Block) -> tuple[ir.Value, ir.Value]:
+    """Return where the source has the first point of the block's region, and if it has all."""
+
+    def lies_inside(first: ir.Value, count: ir.Value, numbers: tuple[ir.Value, ...]) -> ir.Value:
+        step, span, size = numbers
+        end = b.add(first, b.add(b.mul(b.sub(count, number(1)), step), span))
+        return b.and_(b.icmp_signed(">=", first, number(0)), b.icmp_signed("<=", end, size))
+
+    first = b.add(b.mul(block.start, r.step_in), r.low_in)
+    inside = lies_inside(first, b.sub(block.stop, block.start), (r.step_in, r.span, r.size_in))
+    with counted(b, r.outer, [b.mul(first, r.source_x), b.zext(inside, I64)]) as axis:
+        d = axis.index
+        offset, all_inside = axis.carried
+        step = r.at("steps_in", d)
+        start = load(b, block.starts, d)
+        first = b.add(b.mul(start, step), r.at("lows_in", d))
+        numbers = (step, r.at("spans", d), r.at("sizes_in", d))
+        inside = lies_inside(first, b.sub(load(b, block.stops, d), start), numbers)
+        axis.carried = [
+            b.add(offset, b.mul(first, r.at("source_steps", d))),
+            b.and_(all_inside, b.zext(inside, I64)),
+        ]
+    return axis.carried[0], b.icmp_signed("!=", axis.carried[1], number(0))
+
+
+def emit_line_offset(
+    b: ir.IRBuilder, r: Record, block: Block, line: ir.Value, steps: ir.Value | None = None
+) -> ir.Value:
+    """Return where in the packed region a line of the phase begins to read.
+
+    ``steps`` are from line to line by outer axis, if not the region's.
+    """
+    pitches = r.pitches if steps is None else steps
     with counted(b, r.outer, [line, number(0)]) as axis:
         d = b.sub(b.sub(r.outer, number(1)), axis.index)
         rest, offset = axis.carried
         extent = load(b, block.extents, d)
         begin = b.sub(load(b, block.lows, d), load(b, block.starts, d))
-        step = b.mul(r.at("steps_in", d), r.at("pitches", d))
+        step = b.mul(r.at("steps_in", d), load(b, pitches, d))
         here = b.add(b.srem(rest, extent), begin)
         axis.carried = [b.sdiv(rest, extent), b.add(offset, b.mul(here, step))]
     return axis.carried[1]

@@ -12,6 +12,7 @@ VOID = ir.VoidType()
 # What each type is computed in, how many bytes that takes, and what its arrays hold.
 FLOATS = {"float32": F32, "float64": F64, "float16": F32, "bfloat16": F32}
 BYTES = {"float32": 4, "float64": 8, "float16": 4, "bfloat16": 4}
+LINE = 64  # bytes that caches fetch at a time, on most machines
 STORED = {"float32": F32, "float64": F64, "float16": I16, "bfloat16": I16}
 
 
@@ -144,12 +145,15 @@ def store(b: ir.IRBuilder, value: ir.Value, pointer: ir.Value, index: ir.Value |
         b.store(value, where)
 
 
-def prefetch(b: ir.IRBuilder, pointer: ir.Value) -> None:
-    """Ask for a cache line that will be read soon; any address will do."""
+def prefetch(b: ir.IRBuilder, pointer: ir.Value, *, near: int = 3, write: bool = False) -> None:
+    """Ask for a cache line that will be read, or written, soon; any address will do.
+
+    ``near`` is 3 for the first cache, 2 for the second.
+    """
     byte = ir.IntType(8).as_pointer()
     call = declared(b.module, "llvm.prefetch.p0i8", VOID, [byte, I32, I32, I32])
-    read, near, data = (ir.Constant(I32, value) for value in (0, 3, 1))
-    b.call(call, [b.bitcast(pointer, byte), read, near, data])
+    numbers = (ir.Constant(I32, value) for value in (int(write), near, 1))
+    b.call(call, [b.bitcast(pointer, byte), *numbers])
 
 
 def splat(b: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:

@@ -1,12 +1,13 @@
 """Cells: gathers whose columns are phases and channels, stored phase by phase."""
 
+from dataclasses import replace
+
 from llvmlite import ir
 
 from tconv.codegen.activation import activated
-from tconv.codegen.block import Block, KernelShape, Record, emit_block, emit_pack_region
+from tconv.codegen.block import Block, KernelShape, Record, emit_block
 from tconv.codegen.build import (
     FLOATS,
-    I1,
     I64,
     STORED,
     counted,
@@ -18,15 +19,9 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
-from tconv.codegen.gather import (
-    Place,
-    emit_panel,
-    emit_parts,
-    fill_tables,
-    find_place,
-    settle_phase,
-)
+from tconv.codegen.gather import fill_tables, settle_phase
 from tconv.codegen.stored import covered, if_enough, rounded
+from tconv.codegen.sums import Place, emit_parts, emit_sums, find_data, find_place
 from tconv.plan.cells import ARRAYS, FIELDS
 
 
@@ -42,16 +37,14 @@ def emit_cells(module: ir.Module, shape: KernelShape) -> ir.Function:
     r = Record(b, record, FIELDS, ARRAYS)
     chunk, rest = b.srem(item, r.chunks), b.sdiv(item, r.chunks)
     block, group = emit_block(b, r, rest, begins=True)
-    stored = STORED[shape.dtype].as_pointer()
-    source = place(b, r.pointer_to("source", stored), b.mul(group, r.source_g))
-    emit_pack_region(b, r, parts.pack_row, block, scratch, source)
-    where = find_place(b, r, shape, scratch, group)
+    data = find_data(b, r, shape, parts, block, (scratch, group, rest))
+    where = find_place(b, r, shape, scratch, group, data)
     first = b.mul(chunk, r.panels_a_chunk)
     last = smaller(b, b.add(first, r.panels_a_chunk), r.panels)
     lines = settle_phase(b, r, block, number(0))
     fill_tables(b, r, block, where, (number(0), lines))
-    with counted(b, last, first=first) as panel:
-        emit_panel(b, r, shape, parts, where, number(0), (panel.index, ir.Constant(I1, 0)))
+    mine = replace(where, sums=place(b, where.sums, b.mul(first, r.sums_panel)))
+    emit_sums(b, r, shape, parts, mine, number(0), (first, last, first))
     columns = b.mul(first, number(shape.columns)), b.mul(last, number(shape.columns))
     # The bias is in the sums already.
     width = b.sub(columns[1], columns[0])

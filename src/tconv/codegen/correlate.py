@@ -26,9 +26,9 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
+from tconv.codegen.correlate_sums import emit_store_sums
 from tconv.codegen.side_lines import emit_pack_panels, emit_pack_planes
 from tconv.codegen.sides import emit_pack_sides, is_swapped, pack_a, pack_b
-from tconv.codegen.sums import emit_store_sums
 from tconv.codegen.tile import Tile, emit_correlate_tile
 from tconv.plan.correlate import ARRAYS, FIELDS
 

@@ -17,6 +17,7 @@ from tconv.codegen.build import (
     load,
     number,
     place,
+    shuffle,
     smaller,
     store,
     transpose,
@@ -32,6 +33,8 @@ from tconv.codegen.stored import (
 )
 
 BYTE = ir.IntType(8).as_pointer()
+COPIED = 4  # vectors at a time
+SUMMED = {"float32": "float32", "float64": "float64", "float16": "float32", "bfloat16": "float32"}
 
 
 def emit_pack_row(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
@@ -92,8 +95,8 @@ def _pack_planes(  # noqa: PLR0913 - the emitted function's own arguments
     with covered(b, vectors_c, lanes) as c:
         planes = [place(b, source, b.mul(b.add(c, number(i)), c_step)) for i in range(lanes)]
         with covered(b, square_x, lanes) as x:
-            rows = [widened(b, plane, x, dtype, lanes) for plane in planes]
-            for i, row in enumerate(transpose(b, rows)):
+            rows = [place(b, plane, x) for plane in planes]
+            for i, row in enumerate(_turned(b, rows, dtype, lanes)):
                 store(b, row, place(b, begin, b.mul(b.add(x, number(i)), pitch)), c)
         with counted(b, count, first=square_x) as point:
             read = b.mul(point.index, x_step)
@@ -153,15 +156,23 @@ def _store_planes(b: ir.IRBuilder, arguments: Sequence[ir.Value], dtype: str, la
         added = load(b, bias, c.index, vector)
         plane = place(b, target, b.mul(c.index, c_step))
         rows_used = smaller(b, b.sub(used, c.index), number(lanes))
-        with covered(b, square_x, lanes) as x:
-            rows = []
-            for i in range(lanes):
-                line = place(b, sums, b.mul(b.add(x, number(i)), pitch))
-                rows.append(b.fadd(load(b, line, c.index, vector), added))
-            for i, row in enumerate(transpose(b, rows)):
-                with b.if_then(b.icmp_signed("<", number(i), rows_used), likely=True):
-                    kept = rounded(b, row, dtype)
-                    store(b, kept, place(b, plane, b.mul(number(i), c_step)), x)
+        planes = [place(b, plane, b.mul(number(i), c_step)) for i in range(lanes)]
+
+        def square(x: ir.Value) -> list[ir.Value]:
+            first = place(b, place(b, sums, c.index), b.mul(x, pitch))
+            lines = [place(b, first, b.mul(number(i), pitch)) for i in range(lanes)]
+            turned = _turned(b, lines, SUMMED[dtype], lanes, place(b, bias, c.index))
+            return [rounded(b, row, dtype) for row in turned]
+
+        whole = b.icmp_signed("==", rows_used, number(lanes))
+        with b.if_else(whole, likely=True) as (all_rows, some_rows):
+            with all_rows, covered(b, square_x, lanes) as x:
+                for row, out in zip(square(x), planes, strict=True):
+                    store(b, row, out, x)
+            with some_rows, covered(b, square_x, lanes) as x:
+                for i, row in enumerate(square(x)):
+                    with b.if_then(b.icmp_signed("<", number(i), rows_used)):
+                        store(b, row, planes[i], x)
         with counted(b, count, first=square_x) as point:
             line = place(b, sums, b.mul(point.index, pitch))
             kept = rounded(b, b.fadd(load(b, line, c.index, vector), added), dtype)
@@ -170,6 +181,33 @@ def _store_planes(b: ir.IRBuilder, arguments: Sequence[ir.Value], dtype: str, la
                 with b.if_then(b.icmp_signed("<", number(i), rows_used), likely=True):
                     value = b.extract_element(kept, ir.Constant(I32, i))
                     store(b, value, out, b.mul(number(i), c_step))
+
+
+def _turned(
+    b: ir.IRBuilder,
+    rows: Sequence[ir.Value],
+    dtype: str,
+    lanes: int,
+    added: ir.Value | None = None,
+) -> list[ir.Value]:
+    """Load a square and turn it; to each of its rows what ``added`` points to is added.
+
+    Halves of two rows are loaded into one vector, which spares the last round of shuffles.
+    """
+    half = lanes // 2
+    turned: list[ir.Value] = []
+    for first in (0, half):
+
+        def joined(low: ir.Value, high: ir.Value, kind: str, begin: int = first) -> ir.Value:
+            halves = [widened(b, side, begin, kind, half) for side in (low, high)]
+            return shuffle(b, halves[0], halves[1], range(lanes))
+
+        pairs = [joined(*pair, dtype) for pair in zip(rows[:half], rows[half:], strict=True)]
+        if added is not None:
+            more = joined(added, added, dtype)
+            pairs = [b.fadd(pair, more) for pair in pairs]
+        turned += transpose(b, pairs)
+    return turned
 
 
 def pack_run(  # noqa: PLR0913 - where from, where to, and by what
@@ -181,17 +219,19 @@ def pack_run(  # noqa: PLR0913 - where from, where to, and by what
     lanes: int,
 ) -> None:
     """Pack elements that lie side by side, and will."""
-    if STORED[dtype] == FLOATS[dtype]:
-        copy(b, target, source, count, dtype)
-    else:
+    if STORED[dtype] != FLOATS[dtype]:
         widen_run(b, target, source, count, dtype, lanes)
-
-
-def copy(b: ir.IRBuilder, target: ir.Value, source: ir.Value, count: ir.Value, dtype: str) -> None:
-    """Copy elements that lie side by side."""
-    call = declared(b.module, "llvm.memcpy.p0i8.p0i8.i64", ir.VoidType(), [BYTE, BYTE, I64, I1])
-    size = b.mul(count, number(BYTES[dtype]))
-    b.call(call, [b.bitcast(target, BYTE), b.bitcast(source, BYTE), size, ir.Constant(I1, 0)])
+        return
+    # Four vectors a turn: one would be turned back into a call of memcpy, which copies such
+    # lines with an instruction that is slow on some machines.
+    vector = ir.VectorType(FLOATS[dtype], lanes)
+    done = b.and_(count, number(-COPIED * lanes))
+    with counted(b, done, step=COPIED * lanes) as k:
+        here = [b.add(k.index, number(v * lanes)) for v in range(COPIED)]
+        values = [load(b, source, each, vector) for each in here]
+        for value, each in zip(values, here, strict=True):
+            store(b, value, target, each)
+    widen_run(b, place(b, target, done), place(b, source, done), b.sub(count, done), dtype, lanes)
 
 
 def zero_fill(b: ir.IRBuilder, target: ir.Value, count: ir.Value, dtype: str) -> None:

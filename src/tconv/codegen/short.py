@@ -5,8 +5,6 @@ point reads has an entry in a table, and a tile goes on with the next panel befo
 its data are in the first cache, and what it stores lies side by side.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
@@ -27,6 +25,7 @@ from tconv.codegen.build import (
     splat,
     store,
 )
+from tconv.codegen.sums import Place
 from tconv.codegen.tile import Tile
 
 MOST_STEPS = 256  # elements that a point reads
@@ -120,25 +119,12 @@ def emit_short_tiles(module: ir.Module, shape: KernelShape) -> dict[int, list[ir
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Points:
-    """Where a gather's tables and operands lie; see :class:`tconv.codegen.gather.Place`."""
-
-    data: ir.Value
-    rows: ir.Value
-    targets: ir.Value
-    counts: ir.Value
-    target: ir.Value
-    weights: ir.Value
-    bias: ir.Value
-
-
 def run_short(  # noqa: PLR0913 - which panels of what
     b: ir.IRBuilder,
     r: Record,
     shape: KernelShape,
     tiles: dict[int, list[ir.Function]],
-    points: Points,
+    where: Place,
     phase: ir.Value,
     panels: tuple[ir.Value, ir.Value],
 ) -> ir.Value:
@@ -164,7 +150,7 @@ def run_short(  # noqa: PLR0913 - which panels of what
     short = b.and_(x.carried[0], plain)
     with b.if_then(short), counted(b, r.phases) as x:
         both = b.add(b.mul(phase, r.phases), x.index)
-        steps = _list_offsets(b, r, both, offsets)
+        steps = _list_offsets(b, r, both, (where.data.segments, offsets))
         apart = r.at("panel_weights", phase)
         before = r.at("rows_before", both)
         kinds = (shape.vectors, first, wide), (1, full, b.zext(narrow, I64))
@@ -173,14 +159,14 @@ def run_short(  # noqa: PLR0913 - which panels of what
             begin = b.add(r.at("phase_weights", phase), b.mul(panel, apart))
             channel = b.mul(panel, number(shape.columns))
             operands = [
-                place(b, points.target, channel), place(b, points.bias, channel), points.data,
-                place(b, points.weights, b.add(begin, skipped)),
+                place(b, where.target, channel), place(b, where.bias, channel), where.data.origin,
+                place(b, where.weights, b.add(begin, skipped)),
             ]  # fmt: skip
             entry = b.mul(x.index, r.points)
-            tables = place(b, points.targets, entry), place(b, points.rows, entry)
+            tables = place(b, where.targets, entry), place(b, where.rows, entry)
             sizes = [offsets, steps, count, apart]
             with b.if_then(_is(b, ">", count, 0)):
-                rows = load(b, points.counts, x.index)
+                rows = load(b, where.counts, x.index)
                 _run_tiles(b, (tiles[vectors], shape.rows), rows, tables, (operands, sizes))
     done = b.add(b.add(first, wide), b.zext(narrow, I64))
     return b.select(short, done, first)
@@ -190,12 +176,15 @@ def _is(b: ir.IRBuilder, relation: str, left: ir.Value, right: int) -> ir.Value:
     return b.icmp_signed(relation, left, number(right))
 
 
-def _list_offsets(b: ir.IRBuilder, r: Record, both: ir.Value, offsets: ir.Value) -> ir.Value:
+def _list_offsets(
+    b: ir.IRBuilder, r: Record, both: ir.Value, lists: tuple[ir.Value, ir.Value]
+) -> ir.Value:
     """Note where every element lies that a point of a phase reads; return how many there are."""
+    segments, offsets = lists
     depth, start = r.at("segment_depth", both), r.at("segment_start", both)
     count = r.at("segment_count", both)
     with counted(b, count) as segment:
-        begin = r.at("segments", b.add(start, segment.index))
+        begin = load(b, segments, b.add(start, segment.index))
         entry = b.mul(segment.index, depth)
         with counted(b, depth) as k:
             store(b, b.add(begin, k.index), offsets, b.add(entry, k.index))

@@ -1,108 +1,292 @@
-"""Sums of a correlation, written as weights."""
+"""Sums of panels: register tiles over all points of a block, a part of the depth at a time."""
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 from llvmlite import ir
 
+from tconv.codegen.block import Block, KernelShape, Record, emit_origin, emit_pack_region
 from tconv.codegen.build import (
+    BYTES,
     FLOATS,
-    I32,
+    I1,
     I64,
+    LINE,
     STORED,
     counted,
-    function,
+    larger,
     load,
     number,
     place,
+    prefetch,
+    smaller,
     store,
-    zeros,
 )
-from tconv.codegen.squares import sizes, turned_out
-from tconv.codegen.stored import rounded
-
-Array = npt.NDArray[Any]
+from tconv.codegen.rows import emit_pack_row, emit_store_row
+from tconv.codegen.tile import Tile, emit_tile
 
 
-def store_sums_meaning(  # noqa: PLR0913 - the emitted function's own arguments
-    target: Array, sums: Array, count: int, used: int, x_step: int, c_step: int, pitch: int
-) -> None:
-    """Compute in NumPy what the code from :func:`emit_store_sums` computes, but the flag."""
-    for tap, channel in np.ndindex(count, used):
-        target[tap * x_step + channel * c_step] = sums[tap * pitch + channel]
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The functions that a gather calls, by what they do."""
+
+    tiles: dict[int, list[ir.Function]]  # by vectors
+    far: list[ir.Function]  # the same for wide panels, where data is not in any cache
+    pack_row: ir.Function
+    store_row: ir.Function
 
 
-def emit_store_sums(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
-    """Emit ``store_sums(target, sums, flag, count, used, x_step, c_step, pitch)``.
+@dataclass(frozen=True, slots=True)
+class Data:
+    """What tiles read: a packed region, or the source itself."""
 
-    Writes the first ``used`` channels of ``count`` taps, whose sums lie ``pitch`` apart, with
-    the given steps.  Raises the flag if any of them is NaN or infinite: zeros around
-    the fine side times an infinity are NaN where the definition has nothing.  Then the answer is
-    not trusted, and the caller computes it another way.
+    origin: ir.Value
+    line_steps: ir.Value  # from line to line, by outer axis
+    point_step: ir.Value
+    segments: ir.Value
+    far: ir.Value  # whether it may be in no cache
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a work item finds and puts things."""
+
+    data: Data
+    sums: ir.Value
+    rows: ir.Value  # tables, by phase of the last axis: where a point's region begins,
+    places: ir.Value  # where its sums go,
+    targets: ir.Value  # where it is stored in the end,
+    counts: ir.Value  # and how many points there are
+    target: ir.Value
+    weights: ir.Value
+    bias: ir.Value
+
+
+def emit_parts(module: ir.Module, shape: KernelShape) -> Parts:
+    """Emit the functions that a gather calls."""
+    large, _ = shape.rows
+    tiles = {
+        vectors: [
+            emit_tile(module, Tile(rows, vectors, shape.lanes, shape.dtype)) for rows in shape.rows
+        ]
+        for vectors in sorted({1, shape.vectors})
+    }
+    far = Tile(large, shape.vectors, shape.lanes, shape.dtype, far=True)
+    return Parts(
+        tiles,
+        [emit_tile(module, far), tiles[shape.vectors][1]],
+        emit_pack_row(module, shape.dtype, shape.lanes),
+        emit_store_row(module, shape.dtype, shape.lanes),
+    )
+
+
+def find_data(  # noqa: PLR0913 - which block of what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    parts: Parts,
+    block: Block,
+    numbers: tuple[ir.Value, ir.Value, ir.Value],
+) -> Data:
+    """Return what the block reads: packed, unless the source has all of it as tiles read it.
+
+    The numbers are the scratch, the group, and the block's own with the group in it.
     """
-    scalar = FLOATS[dtype]
-    pointers = [STORED[dtype].as_pointer(), scalar.as_pointer(), I64.as_pointer()]
-    made, b = function(module, f"store_sums_{dtype}", [*pointers, *[I64] * 5])
-    target, sums, flag, count, used, x_step, c_step, pitch = made.args
-    for argument in made.args[:3]:
-        argument.add_attribute("noalias")
-    vector = ir.VectorType(scalar, lanes)
-    whole = b.and_(used, number(-lanes))
-
-    def read(tap: ir.Value, c: ir.Value, doubt: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """Return a vector as it is stored, and the doubts with it."""
-        value = load(b, place(b, sums, b.mul(tap, pitch)), c, vector)
-        return rounded(b, value, dtype), b.fadd(doubt, b.fmul(value, zeros(vector)))
-
-    beside = b.icmp_signed("==", c_step, number(1))
-    neighbours = b.icmp_signed("==", x_step, number(1))
-    with counted(b, whole, [zeros(vector)], step=lanes) as c:
-        plane = place(b, target, b.mul(c.index, c_step))
-        doubt = c.carried[0]
-        # Squares of taps and channels where taps lie side by side.
-        squares = b.select(b.and_(neighbours, b.not_(beside)), count, number(0))
-        for size in sizes(lanes)[:-1]:
-            done = b.and_(squares, number(0 if size == lanes else -2 * size))
-            with counted(b, b.and_(squares, number(-size)), [doubt], first=done, step=size) as x:
-                rows = []
-                for i in range(size):
-                    row, x.carried[0] = read(b.add(x.index, number(i)), c.index, x.carried[0])
-                    rows.append(row)
-                for i, row in enumerate(turned_out(b, rows)):
-                    store(b, row, place(b, plane, b.mul(number(i), c_step)), x.index)
-            (doubt,) = x.carried
-        with counted(b, count, [doubt], first=b.and_(squares, number(-2))) as x:
-            value, x.carried[0] = read(x.index, c.index, x.carried[0])
-            out = place(b, plane, b.mul(x.index, x_step))
-            with b.if_else(beside) as (together, apart):
-                with together:
-                    store(b, value, out)
-                with apart:
-                    for i in range(lanes):
-                        element = b.extract_element(value, ir.Constant(I32, i))
-                        store(b, element, out, b.mul(number(i), c_step))
-        c.carried = x.carried
-    doubt = _sum(b, c.carried[0])
-    with counted(b, used, [doubt], first=whole) as c:
-        plane = place(b, target, b.mul(c.index, c_step))
-        with counted(b, count, c.carried) as x:
-            value = load(b, place(b, sums, b.mul(x.index, pitch)), c.index)
-            store(b, rounded(b, value, dtype), plane, b.mul(x.index, x_step))
-            nothing = b.fmul(value, ir.Constant(scalar, 0.0))
-            x.carried = [b.fadd(x.carried[0], nothing)]
-        c.carried = x.carried
-    (doubt,) = c.carried
-    with b.if_then(b.fcmp_unordered("uno", doubt, doubt), likely=False):
-        store(b, number(1), flag)
-    b.ret_void()
-    return made
+    scratch, group, index = numbers
+    stored = STORED[shape.dtype].as_pointer()
+    source = place(b, r.pointer_to("source", stored), b.mul(group, r.source_g))
+    data = Data(scratch, r.pitches, r.depth, r.segments, ir.Constant(I1, 0))
+    origin, whole = emit_origin(b, r, block)
+    in_place = b.and_(whole, b.icmp_signed("!=", r.in_place, number(0)))
+    # Work items that differ only in their panels follow one another: what this worker has packed
+    # for the last of them need not be packed again.
+    tag = b.bitcast(place(b, scratch, r.scratch_tag), I64.as_pointer())
+    same = b.and_(
+        b.icmp_signed("==", load(b, tag, 0), r.call), b.icmp_signed("==", load(b, tag, 1), index)
+    )
+    with b.if_then(b.not_(b.or_(in_place, same))):
+        emit_pack_region(b, r, parts.pack_row, block, scratch, source)
+        store(b, r.call, tag, 0)
+        store(b, index, tag, 1)
+    if STORED[shape.dtype] != FLOATS[shape.dtype]:
+        return data
+    return Data(
+        origin=b.select(in_place, place(b, source, origin), data.origin),
+        line_steps=b.select(in_place, r.source_steps, data.line_steps),
+        point_step=b.select(in_place, r.source_x, data.point_step),
+        segments=b.select(in_place, r.segments_in_place, data.segments),
+        far=in_place,
+    )
 
 
-def _sum(b: ir.IRBuilder, vector: ir.Value) -> ir.Value:
-    """Return the sum of all lanes."""
-    lanes = [b.extract_element(vector, ir.Constant(I32, i)) for i in range(vector.type.count)]
-    total = lanes[0]
-    for lane in lanes[1:]:
-        total = b.fadd(total, lane)
-    return total
+def find_place(  # noqa: PLR0913 - which item of what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    scratch: ir.Value,
+    group: ir.Value,
+    data: Data,
+) -> Place:
+    """Return where a work item of a group finds and puts things."""
+    pointer, stored = FLOATS[shape.dtype].as_pointer(), STORED[shape.dtype].as_pointer()
+    rows, places, targets, counts = (
+        b.bitcast(place(b, scratch, getattr(r, f"scratch_{name}")), I64.as_pointer())
+        for name in ("rows", "places", "targets", "counts")
+    )
+    padded = b.mul(r.panels, number(shape.columns))
+    return Place(
+        data=data,
+        sums=place(b, scratch, r.scratch_sums),
+        rows=rows,
+        places=places,
+        targets=targets,
+        counts=counts,
+        target=place(b, r.pointer_to("target", stored), b.mul(group, r.target_g)),
+        weights=place(b, r.pointer_to("weights", stored), b.mul(group, r.group_weights)),
+        bias=place(b, r.pointer_to("bias", pointer), b.mul(group, padded)),
+    )
+
+
+def sums_direct(b: ir.IRBuilder, r: Record, shape: KernelShape, panel: ir.Value) -> ir.Value:
+    """Tell whether sums may lie in the target: whole vectors of channels side by side."""
+    if STORED[shape.dtype] != FLOATS[shape.dtype]:
+        return ir.Constant(I1, 0)
+    used = b.sub(r.columns, b.mul(panel, number(shape.columns)))
+    full = b.or_(
+        b.icmp_signed(">=", used, number(shape.columns)),
+        b.icmp_signed("==", used, number(shape.lanes)),
+    )
+    plain = b.icmp_signed("==", r.activate, number(0))
+    return b.and_(b.and_(full, plain), b.icmp_signed("==", r.target_c, number(1)))
+
+
+def emit_sums(  # noqa: PLR0913 - which panels of what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    parts: Parts,
+    where: Place,
+    phase: ir.Value,
+    panels: tuple[ir.Value, ir.Value, ir.Value],
+    direct: Callable[[ir.Value], ir.Value] | None = None,
+) -> None:
+    """Sum some panels of channels for every phase of the last axis, a part of the depth at a time.
+
+    A part of the data stays in the second cache while all panels go by it, and a part of a
+    panel's weights in the first while all points go by that.  ``direct`` tells of a panel
+    whether its sums lie in the target; the others' lie in scratch, the first panel's first.
+    The panels are from, to, and the first that reads this data at all.
+    """
+    first_panel, last_panel, fresh = panels
+    with counted(b, r.phases) as x:
+        both = b.add(b.mul(phase, r.phases), x.index)
+        count, depth = r.at("segment_count", both), r.at("segment_depth", both)
+        at_once, length = r.at("part_segments", both), r.at("part_depth", both)
+        lengthy = b.add(depth, b.sub(length, number(1)))
+        cuts = larger(b, b.sdiv(lengthy, length), number(1))
+        turns = b.sdiv(b.add(count, b.sub(at_once, number(1))), at_once)
+        turns = larger(b, turns, number(1))
+        segments = place(b, where.data.segments, r.at("segment_start", both))
+        entry = b.mul(x.index, r.points)
+        points = load(b, where.counts, x.index)
+        with (
+            counted(b, turns) as turn,
+            counted(b, cuts) as cut,
+            counted(b, last_panel, first=first_panel) as panel,
+        ):
+            first = b.icmp_signed("==", b.or_(turn.index, cut.index), number(0))
+            wide = b.icmp_signed("<", panel.index, r.wide_panels)
+            width = b.select(wide, number(shape.columns), number(shape.lanes))
+            segment, inside = b.mul(turn.index, at_once), b.mul(cut.index, length)
+            skipped = b.add(b.mul(segment, depth), inside)
+            step = r.at("panel_weights", phase)
+            weights = b.add(r.at("phase_weights", phase), b.mul(panel.index, step))
+            rows = b.add(r.at("rows_before", both), skipped)
+            channel = b.mul(panel.index, number(shape.columns))
+            number_of = b.sub(panel.index, first_panel)
+            sums, places = place(b, where.sums, b.mul(number_of, r.sums_panel)), where.places
+            if direct is not None and where.target.type == sums.type:
+                final = direct(panel.index)
+                sums = b.select(final, place(b, where.target, channel), sums)
+                places = b.select(final, where.targets, places)
+            places = place(b, places, entry)
+            # Of a depth that is cut, every line is read for long: there is time to fetch it.
+            whole = b.icmp_signed("==", b.mul(turns, cuts), number(1))
+            run = _Run(
+                sums=sums,
+                start=b.select(first, place(b, where.bias, channel), sums),
+                data=place(b, where.data.origin, inside),
+                weights=place(b, where.weights, b.add(weights, b.mul(rows, width))),
+                places=places,
+                start_places=b.select(first, r.blank, places),
+                start_step=b.select(first, number(0), number(-1)),
+                rows=place(b, where.rows, entry),
+                segments=place(b, segments, segment),
+                count=smaller(b, b.sub(count, segment), at_once),
+                depth=smaller(b, b.sub(depth, inside), length),
+                points=points,
+                next_weights=step,
+            )
+            far = b.and_(b.and_(where.data.far, whole), b.icmp_signed("==", panel.index, fresh))
+            with b.if_else(wide) as (full, narrow):
+                with full, b.if_else(far) as (distant, near):
+                    with distant:
+                        _run_tiles(b, parts.far, shape, run)
+                    with near:
+                        _run_tiles(b, parts.tiles[shape.vectors], shape, run)
+                with narrow:
+                    _run_tiles(b, parts.tiles[1], shape, run)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What tiles take, for all points of a phase."""
+
+    sums: ir.Value
+    start: ir.Value
+    data: ir.Value
+    weights: ir.Value
+    places: ir.Value
+    start_places: ir.Value
+    start_step: ir.Value  # a mask: whether the table of starts goes on with the points
+    rows: ir.Value
+    segments: ir.Value
+    count: ir.Value
+    depth: ir.Value
+    points: ir.Value
+    next_weights: ir.Value  # how far on the weights lie that are read afterwards
+
+
+def _run_tiles(b: ir.IRBuilder, tiles: list[ir.Function], shape: KernelShape, run: _Run) -> None:
+    """Run the large tile as often as it fits, then the one that what is left fits into.
+
+    Additions take four cycles, so a tile of one row is no quicker than one of four.  Every tile
+    asks for a share of the next panel's weights, which are far away where panels are large.
+    """
+    large, small = (number(size) for size in shape.rows)
+    whole = b.sdiv(run.points, large)
+    rest = b.sub(run.points, b.mul(whole, large))
+    whole = b.add(whole, b.zext(b.icmp_signed(">", rest, small), I64))
+    line = LINE // BYTES[shape.dtype]
+    elements = b.mul(b.mul(run.count, run.depth), number(shape.columns))
+    turns = larger(b, whole, number(1))
+    share = b.mul(number(line), b.add(b.sdiv(elements, b.mul(turns, number(line))), number(1)))
+    ahead = place(b, run.weights, run.next_weights)
+
+    def call(tile: ir.Function, here: ir.Value) -> None:
+        tables = [
+            place(b, run.places, here),
+            place(b, run.start_places, b.and_(here, run.start_step)),
+            place(b, run.rows, here),
+        ]
+        sums = [run.sums, run.start, run.data, run.weights]
+        b.call(tile, [*sums, *tables, run.segments, run.count, run.depth])
+
+    with counted(b, whole) as turn:
+        mine = place(b, ahead, b.mul(turn.index, share))
+        with counted(b, share, step=line) as element:
+            prefetch(b, place(b, mine, element.index), near=2)
+        call(tiles[0], b.mul(turn.index, large))
+    done = b.mul(whole, large)
+    with b.if_then(b.icmp_signed("<", done, run.points)):
+        call(tiles[1], done)

@@ -7,8 +7,10 @@ import numpy.typing as npt
 from llvmlite import ir
 
 from tconv.codegen.build import (
+    BYTES,
     FLOATS,
     I64,
+    LINE,
     STORED,
     Turn,
     counted,
@@ -35,11 +37,13 @@ class Tile:
     vectors: int
     lanes: int
     dtype: str
+    far: bool = False  # whether the data is not in any cache yet
 
     @property
     def name(self) -> str:
         """Name of the emitted function."""
-        return f"tile_{self.dtype}_{self.rows}x{self.vectors}x{self.lanes}"
+        far = "_far" if self.far else ""
+        return f"tile_{self.dtype}_{self.rows}x{self.vectors}x{self.lanes}{far}"
 
     @property
     def columns(self) -> int:
@@ -78,7 +82,9 @@ def emit_tile(module: ir.Module, tile: Tile, *, ahead: bool = False) -> ir.Funct
 
     The meaning is :func:`tile_meaning`.  It keeps ``rows * vectors`` sums live across both
     loops and reads each weight vector once, so ``rows`` pays for weight loads and
-    ``vectors`` for data loads.
+    ``vectors`` for data loads.  It asks for what it writes before it begins: in large
+    results those lines are far away.  A far one asks for the data of the next tile too, line by
+    line; its first row stands behind this one's last in the table.
     """
     scalar = FLOATS[tile.dtype]
     vector = ir.VectorType(scalar, tile.lanes)
@@ -94,11 +100,20 @@ def emit_tile(module: ir.Module, tile: Tile, *, ahead: bool = False) -> ir.Funct
         origin = place(b, start, load(b, start_places, r))
         begun += [load(b, origin, v * tile.lanes, vector) for v in range(tile.vectors)]
     whole = b.and_(depth, number(-UNROLL))
+    for r in range(tile.rows):
+        target = place(b, sums, load(b, places, r))
+        for element in (0, tile.columns - 1):
+            prefetch(b, place(b, target, element), write=True)
 
     with counted(b, count, [weights, *begun]) as segment:
         origin = place(b, data, load(b, segments, segment.index))
         points = [place(b, origin, offset) for offset in offsets]
-        with counted(b, whole, segment.carried, step=UNROLL) as main:
+        fetched: ir.Value = number(0)
+        begun = segment.carried
+        if tile.far:
+            later = b.sub(load(b, rows, tile.rows), offsets[0])
+            fetched, begun = _multiply_far(b, tile, points, begun, (depth, later))
+        with counted(b, whole, begun, first=fetched, step=UNROLL) as main:
             if ahead:
                 soon, each = made.args[10:]
                 done = b.add(b.mul(segment.index, depth), main.index)
@@ -118,6 +133,34 @@ def emit_tile(module: ir.Module, tile: Tile, *, ahead: bool = False) -> ir.Funct
             store(b, totals[r * tile.vectors + v], target, v * tile.lanes)
     b.ret_void()
     return made
+
+
+def _multiply_far(
+    b: ir.IRBuilder,
+    tile: Tile,
+    points: list[ir.Value],
+    begun: list[ir.Value],
+    numbers: tuple[ir.Value, ir.Value],
+) -> tuple[ir.Value, list[ir.Value]]:
+    """Multiply whole cache lines of every row, asking for those of the next tile.
+
+    The numbers are the depth and how far ahead that lies.  Returns how much of the depth is
+    done, and the values carried.
+    """
+    depth, ahead = numbers
+    line = LINE // BYTES[tile.dtype]
+    done = b.and_(depth, number(-line))
+    with counted(b, done, begun, step=line) as turn:
+        here = b.add(turn.index, ahead)
+        for point in points:
+            prefetch(b, place(b, point, here), near=2)
+        end = b.add(turn.index, number(line))
+        with counted(b, end, turn.carried, first=turn.index, step=UNROLL) as main:
+            for step in range(UNROLL):
+                main.carried[1:] = _multiply(b, tile, points, main, step)
+            main.carried[0] = place(b, main.carried[0], UNROLL * tile.columns)
+        turn.carried = main.carried
+    return done, turn.carried
 
 
 def _multiply(  # noqa: PLR0913 - what one step of the innermost loop reads

@@ -134,6 +134,7 @@ def plan_cells(problem: Problem, machine: Machine) -> Cells:
         "scratch_places": scratch.take_table(points + SPARE_ROWS),
         "scratch_targets": scratch.take_table(points + SPARE_ROWS),
         "scratch_counts": scratch.take_table(1),
+        "scratch_tag": scratch.take_table(2),
     }
     numbers["size_out"] = problem.axes[-1].fine_size
     segments, segment_depth = _segments(axes, pitches, depth)
@@ -146,6 +147,7 @@ def plan_cells(problem: Problem, machine: Machine) -> Cells:
         "segment_count": [len(segments)],
         "segment_depth": [segment_depth],
         "segments": segments,
+        "segments_in_place": [0] * len(segments),
         "store_columns": [place * length for place in range(len(stores))],
         "store_channels": [channel for _, channel in stores],
         "store_phases": [digit for phase, _ in stores for digit in phase],

@@ -51,13 +51,15 @@ class GatherRun:
         blank = r.arrays["blank"]
         enough = max(tile_rows, -(-self.columns * self.scratch.item // 8))
         demand(len(blank) >= enough and not any(blank), "sums do not begin with zeros", blank)
-        demand(r.sums_panel == 0, "panels are not all summed where they are stored", r.sums_panel)
+        r.positive("panels_at_once")
+        demand(r.in_place == 0, "only calls know whether blocks are read in place", r.in_place)
         channels = problem.coarse_channels, problem.fine_channels
         sizes = channels if problem.wanted is Operand.FINE else channels[::-1]
         found = (r.outer, r.groups, r.depth, r.columns)
         due = (len(problem.axes), problem.groups, *sizes)
         demand(found == due, "sizes are not the problem's", found)
         r.room(dict.fromkeys(("source_steps", "target_steps"), r.outer))
+        r.room({"segments_in_place": len(r.arrays["segments"])})
         items = r.groups * r.chunks * r.blocks * math.prod(r.outer_of("outer_blocks"))
         demand(self.recipe.items == items, "work items are not all blocks", self.recipe.items)
         panels = self._panels()
@@ -131,7 +133,9 @@ class GatherRun:
                 demand(place >= 0, "a sum lies before all others", place)
                 demand(place not in sums, "two outputs are summed in one place", place)
                 sums[place] = sum_terms(region, row, terms)
-                self.scratch.touch("sums", place + self.columns)
+                end = place + self.columns
+                demand(end <= r.sums_panel, "a sum lies among those of the next panel", place)
+                self.scratch.touch("sums", (r.panels_at_once - 1) * r.sums_panel + end)
                 self.direct.store((*targets[number], x), sums[place])
         self._store(block, targets, sums)
 
@@ -189,4 +193,5 @@ def point_tables(r: Record, scratch: Scratch, block: Block, offsets: list[int]) 
     for part in ("rows", "places", "targets"):
         scratch.touch_table(part, max(used, default=-1) + 1)
     scratch.touch_table("counts", r.phases)
+    scratch.touch_table("tag", 2)
     return phases

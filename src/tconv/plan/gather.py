@@ -7,10 +7,11 @@ from itertools import product
 
 from tconv.plan.machine import Machine
 from tconv.plan.phases import AxisPhases, all_phases
-from tconv.problem import Operand, Problem
+from tconv.problem import Operand, Problem, accumulator
 
 SCALARS = (
     "source", "target", "weights", "bias",  # addresses, filled in by each call
+    "call",  # a number that no other call has, by each call
     "source_g", "source_c", "source_x",  # element steps, by each call
     "target_g", "target_c", "target_x",
     "outer",  # axes but the last; the batch is the first of them
@@ -20,8 +21,11 @@ SCALARS = (
     "block", "begin", "end", "blocks", "phases", "span",
     "outer_phases", "group_weights", "points", "most_phases",
     "sums_pitch", "sums_point", "sums_panel",  # from line to line, point and panel
+    "panels_at_once",  # whose sums are kept while parts of the depth go by
+    "in_place",  # whether blocks inside the picture are read where they lie, by each call
     "spare", "activate", "slope", "zeros",  # the last three by each runner
     "scratch_sums", "scratch_rows", "scratch_places", "scratch_targets", "scratch_counts",
+    "scratch_tag",  # the call and block whose region is packed there
 )  # fmt: skip
 """The numbers of a gather's record, in order."""
 
@@ -38,12 +42,16 @@ ARRAYS = (
     "rows_before", "segment_start", "segment_count", "segment_depth",
     "part_segments", "part_depth",  # how much of them is summed at a time
     "segments",
+    "segments_in_place",  # the same in the source itself, filled in by each call
     "blank",  # zeros: a vector of them, or a table
 )  # fmt: skip
 """The arrays of a gather's record; a number tells where in the record each begins."""
 
 FEW_POINTS = 192  # many tiles high
 ZEROS = 32  # entries: as long as the longest vector, and as a tile has rows
+FEW_ITEMS = 8  # leave some workers idle while others end theirs
+ENOUGH_POINTS = 48  # to read every weight for
+LONG_LINES = 24  # times longer than a block is high, where that costs nothing
 SPARE_ROWS = 8  # entries for the rows of a last tile that there are no points for
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
@@ -84,6 +92,7 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         depth, wanted = wanted, depth
     item = machine.vector_bytes // lanes
     block = choose_block(axes, depth * item, columns * item, machine)
+    _spread(block, axes, problem)
     blocks = [-(-(axis.end - axis.begin) // size) for axis, size in zip(axes, block, strict=True)]
     panels = -(-wanted // columns)
     narrow = 0 < wanted % columns <= lanes
@@ -97,6 +106,9 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
     arrays, runs, group_weights = _phase_tables(axes, pitches, depth, columns, panels)
     last, points = axes[-1], math.prod(block) + SPARE_ROWS
     sums_pitch = last.step_out * block[-1]
+    sums_panel = math.prod(block[:-1]) * sums_pitch * columns
+    arrays |= part_tables(arrays, columns * item, machine)
+    at_once = min(a_chunk, max(1, machine.l2 // 2 // (sums_panel * item))) if _cut(arrays) else 1
     scratch = Scratch(item)
     region = scratch.take(depth * math.prod(extents))
     numbers = {
@@ -112,16 +124,19 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         "points": points,
         "sums_pitch": sums_pitch,
         "sums_point": columns,
+        "sums_panel": sums_panel,
+        "panels_at_once": at_once,
         "spare": SPARE_ROWS,
-        "scratch_sums": scratch.take(math.prod(block[:-1]) * sums_pitch * columns),
+        "scratch_sums": scratch.take(at_once * sums_panel),
         "scratch_rows": scratch.take_table(points * len(last.ranges)),
         "scratch_places": scratch.take_table(points * len(last.ranges)),
         "scratch_targets": scratch.take_table(points * len(last.ranges)),
         "scratch_counts": scratch.take_table(len(last.ranges)),
+        "scratch_tag": scratch.take_table(2),
     }
     assert region == 0  # noqa: S101 - kernels find the region where scratch begins
     arrays |= outer_tables(axes, block, blocks, pitches)
-    arrays |= part_tables(arrays, columns * item, machine)
+    arrays["segments_in_place"] = [0] * len(arrays["segments"])
     return Gather(
         lanes=lanes,
         vectors=vectors,
@@ -154,9 +169,29 @@ def choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine
         most = machine.l2 * 9 // 20 if points > FEW_POINTS else max(machine.l3 // 16, least)
         return read > most or kept > machine.l2 // 4
 
+    # Neighbours of the last axis are neighbours in memory: long lines are read and stored
+    # fastest, and where windows overlap, flat blocks read more around them.
+    apart = all(axis.span <= axis.step_in for axis in axes[:-1])
+    favour = LONG_LINES if apart else LONG_LINES // 4
     while max(block) > 1 and too_large():
-        shrink(block, sizes, _longest(block))
+        shrink(block, sizes, _longest(block, favour))
     return block
+
+
+def _spread(block: list[int], axes: list[AxisPhases], problem: Problem) -> None:
+    """Make more blocks where they are too few for several workers, and still large enough.
+
+    To split the panels instead, every part of them would pack the block again.
+    """
+    sizes = [axis.end - axis.begin for axis in axes]
+
+    def boxes() -> int:
+        counts = (-(-size // some) for size, some in zip(sizes, block, strict=True))
+        return problem.groups * math.prod(counts)
+
+    enough = 2 * ENOUGH_POINTS
+    while boxes() < min(FEW_ITEMS, _worth(problem)) and math.prod(block) >= enough:
+        shrink(block, sizes, _longest(block, LONG_LINES))
 
 
 def shrink(block: list[int], sizes: Sequence[int], place: int) -> None:
@@ -166,29 +201,38 @@ def shrink(block: list[int], sizes: Sequence[int], place: int) -> None:
     block[place] = min(-(-sizes[place] // count), block[place] - 1)
 
 
-def _longest(block: list[int]) -> int:
+def _longest(block: list[int], favour: int) -> int:
     """Return the axis to shrink: the batch, whose images share nothing, before any other.
 
-    Then what is longest, but the last axis only when it is twice as long as any other: its
-    neighbours are neighbours in memory too.
+    Then what is longest, but the last axis only when it is longer by a factor.
     """
     if block[0] > 1:
         return 0
     last = len(block) - 1
     inner = (d for d in range(1, len(block)) if block[d] > 1)
-    return max(inner, key=lambda d: (block[d] * (1 if d == last else 2), -d))
+    return max(inner, key=lambda d: (block[d] * (1 if d == last else favour), -d))
 
 
 def choose_chunks(problem: Problem, boxes: int, panels: int) -> int:
     """Return into how many work items the panels of one block are split.
 
-    Few blocks leave workers idle; but every chunk packs the block again, and a work item
-    should be worth some ten microseconds.
+    Few blocks leave workers idle, and few of an odd number one of two; but every chunk packs the
+    block again, and a work item should be worth some ten microseconds, of multiplying or of
+    reading weights.
     """
-    chunks = 1
-    while boxes * chunks < 8 and chunks < panels and problem.flops() > 4_000_000 * boxes * chunks:
+    chunks, worth = 1, _worth(problem)
+    while chunks < panels and worth > boxes * chunks:
+        items = boxes * chunks
+        if items >= FEW_ITEMS and (items % 2 == 0 or items >= 2 * FEW_ITEMS):
+            break
         chunks += 1
     return chunks
+
+
+def _worth(problem: Problem) -> int:
+    """Return how many work items a problem is worth, by multiplications and by weights read."""
+    weights = math.prod(problem.shape(Operand.WEIGHTS)) * accumulator(problem.dtype).itemsize
+    return problem.flops() // 4_000_000 + weights // 800_000
 
 
 def make_record(
@@ -274,9 +318,9 @@ def part_tables(
     """Return how many segments, and how much of one, is summed at a time.
 
     A panel (``row`` bytes for each element of the depth) that stays in the second cache beside
-    the data is read for every tile; of a larger one what fits the first cache is read at a time.
+    the data is read for every tile; of a larger one so much that it flows from there in time.
     """
-    most = max(1, machine.l1 // row)
+    most = max(1, 2 * machine.l1 // row)
     segments, depths = [], []
     for count, depth in zip(arrays["segment_count"], arrays["segment_depth"], strict=True):
         at_once, length = count, depth
@@ -286,6 +330,13 @@ def part_tables(
         segments.append(max(1, at_once))
         depths.append(max(1, length))
     return {"part_segments": segments, "part_depth": depths, "blank": [0] * ZEROS}
+
+
+def _cut(arrays: Mapping[str, list[int]]) -> bool:
+    """Tell whether any phase is summed in several parts."""
+    names = ("segment_count", "segment_depth", "part_segments", "part_depth")
+    phases = zip(*(arrays[name] for name in names), strict=True)
+    return any(count > at_once or depth > length for count, depth, at_once, length in phases)
 
 
 def axis_numbers(axes: list[AxisPhases], block: list[int], blocks: list[int]) -> dict[str, int]:

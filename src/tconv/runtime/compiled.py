@@ -1,7 +1,9 @@
 """Run compiled plans on arrays."""
 
+import secrets
 from array import array
 from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from tconv.plan.cells import Cells
 from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
 from tconv.plan.grouped import Grouped
+from tconv.plan.in_place import segments_in_place
 from tconv.plan.planes import Planes
 from tconv.plan.weights import packing_items, plan_cell_packing, plan_packing
 from tconv.plan.winograd import Winograd
@@ -28,12 +31,13 @@ from tconv.runtime.kernels import (
     planes_kernel,
 )
 from tconv.runtime.launch import SMALL, Launch, addressable
-from tconv.runtime.scratch import address
+from tconv.runtime.scratch import address, on_lines
 
 Array = npt.NDArray[Any]
 
 MOST_LAUNCHES = 64  # kept for each problem; a stream of odd strides must not pile up
 SPARE = 64  # elements that kernels may read past the end of a bias
+CALLS = count(secrets.randbits(62))  # scratch may hold anything, but hardly this
 SMALL_PACKING = 32_768  # weights, likewise
 
 
@@ -87,7 +91,7 @@ class Runner:
         """Return the kernel made ready for arrays of these strides."""
         found = self.launches.get((source, target))
         if found is None:
-            record = self._strided(source, target)
+            record = self.strided(source, target)
             found = Launch(self.kernel, record, self.scratch_bytes, self.items, single=self.single)
             if len(self.launches) < MOST_LAUNCHES:
                 self.launches[source, target] = found
@@ -99,7 +103,7 @@ class Runner:
         padded[: bias.size] = bias
         return padded
 
-    def _strided(self, source: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
+    def strided(self, source: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
         """Return the record for arrays of these strides."""
         problem, item, fields = self.problem, self.dtype.itemsize, self.fields
         record = list(self.record)
@@ -154,10 +158,10 @@ def _plane_order(problem: Problem, recipe: Planes, letters: tuple[str, str]) -> 
     lines = np.arange(depth)[:, None, None] * columns + np.arange(rows)  # of a tap and panel
     found, tap = [], 0
     for together, *alone in recipe.counts:
-        for count, phases in ((together, merged), (sum(alone), 1)):
-            taps = tap + np.arange(count * phases).reshape(count, 1, phases, 1)
+        for number, phases in ((together, merged), (sum(alone), 1)):
+            taps = tap + np.arange(number * phases).reshape(number, 1, phases, 1)
             found.append((taps * depth * columns + lines).ravel())
-            tap += count * phases
+            tap += number * phases
     order: Array = panels[:, None] + np.concatenate(found)
     return order.ravel()
 
@@ -176,7 +180,7 @@ class PanelRunner(Runner):
     def pack(self, weights: Array) -> PackedWeights:
         """Return the weights as panels, zeros past the last column."""
         weights = addressable(weights)
-        panels = np.empty(self.packed_size, self.packed_type)
+        panels = on_lines(self.packed_size, self.packed_type)
         launch = self.packings.get(weights.strides)
         if launch is None:
             steps = tuple(stride // self.dtype.itemsize for stride in weights.strides)
@@ -195,7 +199,37 @@ class PanelRunner(Runner):
         raise NotImplementedError
 
 
-class GatherRunner(PanelRunner):
+class TileRunner(PanelRunner):
+    """What gathers and cells have in common: they may read data where it lies."""
+
+    def run(
+        self, data: Array, packed: PackedWeights, bias: Array | None, out: Array
+    ) -> list[int] | None:
+        """Compute into ``out``, with a number that tells this call's scratch from any other's."""
+        data = addressable(data)
+        added = self.no_bias if bias is None else self.padded(bias)
+        launch = self.launch(data.strides, out.strides)
+        launch(address(data), address(out), packed.address, address(added), next(CALLS))
+        return None
+
+    def strided(self, source: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
+        """Return the record for arrays of these strides; it tells if blocks are read in place."""
+        record, fields = super().strided(source, target), self.fields
+        depth, outer = record[fields["depth"]], record[fields["outer"]]
+        apart, channel = record[fields["source_x"]], record[fields["source_c"]]
+        if self.dtype != self.sums or (channel != 1 and depth > 1) or apart != depth:
+            return record  # runs of channels, and of neighbours, must lie side by side
+        begin, room = record[fields["segments"]], record[fields["segments_in_place"]]
+        pitches, steps = (
+            record[record[fields[name]] :][:outer] for name in ("pitches", "source_steps")
+        )
+        found = segments_in_place(record[begin:room], [*pitches, depth], [*steps, apart])
+        record[room : room + len(found)] = found
+        record[fields["in_place"]] = 1
+        return record
+
+
+class GatherRunner(TileRunner):
     """FINE or COARSE by a compiled gather."""
 
     fields, across = gather_plan.FIELDS, False
@@ -218,7 +252,7 @@ class GatherRunner(PanelRunner):
         return padded
 
 
-class CellsRunner(PanelRunner):
+class CellsRunner(TileRunner):
     """FINE with phases as columns."""
 
     fields, across = cells_plan.FIELDS, False

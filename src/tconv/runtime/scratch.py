@@ -38,6 +38,14 @@ def scratch_address(size: int) -> int:
     return piece.address
 
 
+def on_lines(elements: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Return an array that begins with a cache line, so that no vector lies on two of them."""
+    size = elements * np.dtype(dtype).itemsize
+    memory = np.empty(size + LINE, np.uint8)
+    begin = -_asked(memory) % LINE
+    return memory[begin : begin + size].view(dtype)
+
+
 def _asked(array: npt.NDArray[Any]) -> int:
     return int(array.__array_interface__["data"][0])
 

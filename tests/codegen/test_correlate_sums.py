@@ -8,7 +8,7 @@ import pytest
 
 from codegen.meanings import Code
 from strategies import as_float64, whole_numbers
-from tconv.codegen.sums import emit_store_sums, store_sums_meaning
+from tconv.codegen.correlate_sums import emit_store_sums, store_sums_meaning
 from tconv.jit import host_machine
 from tconv.problem import accumulator, numpy_dtype
 

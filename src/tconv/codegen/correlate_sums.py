@@ -1,0 +1,108 @@
+"""Sums of a correlation, written as weights."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+
+from tconv.codegen.build import (
+    FLOATS,
+    I32,
+    I64,
+    STORED,
+    counted,
+    function,
+    load,
+    number,
+    place,
+    store,
+    zeros,
+)
+from tconv.codegen.squares import sizes, turned_out
+from tconv.codegen.stored import rounded
+
+Array = npt.NDArray[Any]
+
+
+def store_sums_meaning(  # noqa: PLR0913 - the emitted function's own arguments
+    target: Array, sums: Array, count: int, used: int, x_step: int, c_step: int, pitch: int
+) -> None:
+    """Compute in NumPy what the code from :func:`emit_store_sums` computes, but the flag."""
+    for tap, channel in np.ndindex(count, used):
+        target[tap * x_step + channel * c_step] = sums[tap * pitch + channel]
+
+
+def emit_store_sums(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
+    """Emit ``store_sums(target, sums, flag, count, used, x_step, c_step, pitch)``.
+
+    Writes the first ``used`` channels of ``count`` taps, whose sums lie ``pitch`` apart, with
+    the given steps.  Raises the flag if any of them is NaN or infinite: zeros around
+    the fine side times an infinity are NaN where the definition has nothing.  Then the answer is
+    not trusted, and the caller computes it another way.
+    """
+    scalar = FLOATS[dtype]
+    pointers = [STORED[dtype].as_pointer(), scalar.as_pointer(), I64.as_pointer()]
+    made, b = function(module, f"store_sums_{dtype}", [*pointers, *[I64] * 5])
+    target, sums, flag, count, used, x_step, c_step, pitch = made.args
+    for argument in made.args[:3]:
+        argument.add_attribute("noalias")
+    vector = ir.VectorType(scalar, lanes)
+    whole = b.and_(used, number(-lanes))
+
+    def read(tap: ir.Value, c: ir.Value, doubt: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """Return a vector as it is stored, and the doubts with it."""
+        value = load(b, place(b, sums, b.mul(tap, pitch)), c, vector)
+        return rounded(b, value, dtype), b.fadd(doubt, b.fmul(value, zeros(vector)))
+
+    beside = b.icmp_signed("==", c_step, number(1))
+    neighbours = b.icmp_signed("==", x_step, number(1))
+    with counted(b, whole, [zeros(vector)], step=lanes) as c:
+        plane = place(b, target, b.mul(c.index, c_step))
+        doubt = c.carried[0]
+        # Squares of taps and channels where taps lie side by side.
+        squares = b.select(b.and_(neighbours, b.not_(beside)), count, number(0))
+        for size in sizes(lanes)[:-1]:
+            done = b.and_(squares, number(0 if size == lanes else -2 * size))
+            with counted(b, b.and_(squares, number(-size)), [doubt], first=done, step=size) as x:
+                rows = []
+                for i in range(size):
+                    row, x.carried[0] = read(b.add(x.index, number(i)), c.index, x.carried[0])
+                    rows.append(row)
+                for i, row in enumerate(turned_out(b, rows)):
+                    store(b, row, place(b, plane, b.mul(number(i), c_step)), x.index)
+            (doubt,) = x.carried
+        with counted(b, count, [doubt], first=b.and_(squares, number(-2))) as x:
+            value, x.carried[0] = read(x.index, c.index, x.carried[0])
+            out = place(b, plane, b.mul(x.index, x_step))
+            with b.if_else(beside) as (together, apart):
+                with together:
+                    store(b, value, out)
+                with apart:
+                    for i in range(lanes):
+                        element = b.extract_element(value, ir.Constant(I32, i))
+                        store(b, element, out, b.mul(number(i), c_step))
+        c.carried = x.carried
+    doubt = _sum(b, c.carried[0])
+    with counted(b, used, [doubt], first=whole) as c:
+        plane = place(b, target, b.mul(c.index, c_step))
+        with counted(b, count, c.carried) as x:
+            value = load(b, place(b, sums, b.mul(x.index, pitch)), c.index)
+            store(b, rounded(b, value, dtype), plane, b.mul(x.index, x_step))
+            nothing = b.fmul(value, ir.Constant(scalar, 0.0))
+            x.carried = [b.fadd(x.carried[0], nothing)]
+        c.carried = x.carried
+    (doubt,) = c.carried
+    with b.if_then(b.fcmp_unordered("uno", doubt, doubt), likely=False):
+        store(b, number(1), flag)
+    b.ret_void()
+    return made
+
+
+def _sum(b: ir.IRBuilder, vector: ir.Value) -> ir.Value:
+    """Return the sum of all lanes."""
+    lanes = [b.extract_element(vector, ir.Constant(I32, i)) for i in range(vector.type.count)]
+    total = lanes[0]
+    for lane in lanes[1:]:
+        total = b.fadd(total, lane)
+    return total
