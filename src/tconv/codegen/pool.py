@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 
 from llvmlite import ir
 
+from tconv.codegen.aside import emit_step_aside, note_thread, system
 from tconv.codegen.build import (
     I32,
     I64,
@@ -44,8 +45,8 @@ KERNEL = ir.FunctionType(VOID, [WORDS, BYTES, I64]).as_pointer()
 # The pool in memory, in words of 8 bytes.  What different threads write lies 128 bytes
 # apart: some processors fetch cache lines in pairs.
 LINE = 16
-LOCK, PATIENCE, JOB, NEXT, SLOTS = 0, LINE, 2 * LINE, 3 * LINE, 4 * LINE
-STATE, STOP, OWNER = 0, 1, 2  # inside a worker's line
+LOCK, PATIENCE, JOB, NEXT, CPUS, SLOTS = 0, LINE, 2 * LINE, 3 * LINE, 4 * LINE, 5 * LINE
+STATE, STOP, OWNER, ASIDE = 0, 1, 2, 3  # inside a worker's line; ASIDE are two words
 CAPACITY = 512
 POOL_BYTES = 8 * (SLOTS + CAPACITY * LINE)
 
@@ -104,9 +105,9 @@ def emit_pool(module: ir.Module, host: Host | None = None) -> ir.Function:
     sleep, wake = _emit_sleep(module, host), _emit_wake(module, host)
     take = _emit_take(module)
     parts = _Parts(sleep, wake, _emit_spin(module, host), take, _emit_share(module, take))
-    offer, close = _emit_offer(module, parts), _emit_close(module, parts)
+    offer, close = _emit_offer(module, parts, host), _emit_close(module, parts)
     _emit_run(module, parts, offer, close)
-    _emit_work(module, parts)
+    _emit_work(module, parts, host)
     _emit_stop(module, parts)
     return parts.share
 
@@ -128,7 +129,7 @@ def _emit_run(module: ir.Module, parts: _Parts, offer: ir.Function, close: ir.Fu
     b.position_at_end(shared)
     describe(b, pool, (kernel, record, scratch, step, items))
     with counted(b, used, first=number(1)) as worker:
-        b.call(offer, [_slot(b, pool, worker.index)])
+        b.call(offer, [pool, _slot(b, pool, worker.index)])
     b.call(parts.take, [pool, kernel, record, scratch, items])
     with counted(b, used, first=number(1)) as worker:
         b.call(close, [_slot(b, pool, worker.index), load(b, pool, PATIENCE)])
@@ -156,18 +157,23 @@ def do_alone(
     b.ret_void()
 
 
-def _emit_work(module: ir.Module, parts: _Parts) -> None:
+def _emit_work(module: ir.Module, parts: _Parts, host: Host) -> None:
     made, b = function(module, "pool_work", [WORDS, I64], public=True)
     pool, index = made.args
     slot = _slot(b, pool, index)
     state = _word(b, slot, STATE)
     owner, stop = place(b, slot, OWNER), place(b, slot, STOP)
-    names = ("look", "wait", "tire", "rest", "drowse", "answer", "accept", "leave", "end")
-    look, wait, tire, rest, drowse, answer, accept, leave, end = (
+    names = ("begin", "look", "wait", "tire", "rest", "drowse", "answer", "accept", "leave", "end")
+    begin, look, wait, tire, rest, drowse, answer, accept, leave, end = (
         b.append_basic_block(name) for name in names
     )
     # Two threads in one slot would share scratch: the second goes home.
-    b.cbranch(_swapped(b, owner, number(0), number(1)), look, end)
+    b.cbranch(_swapped(b, owner, number(0), number(1)), begin, end)
+
+    b.position_at_end(begin)
+    if host.sleeper == "futex":
+        note_thread(b, place(b, slot, ASIDE), host.cpu)
+    b.branch(look)
 
     b.position_at_end(look)
     b.cbranch(_is(b, b.load_atomic(stop, ORDER, 8), number(0)), wait, leave)
@@ -251,11 +257,15 @@ def _emit_share(module: ir.Module, take: ir.Function) -> ir.Function:
     return made
 
 
-def _emit_offer(module: ir.Module, parts: _Parts) -> ir.Function:
-    made, b = function(module, "pool_offer", [WORDS])
-    state = _word(b, made.args[0], STATE)
+def _emit_offer(module: ir.Module, parts: _Parts, host: Host) -> ir.Function:
+    step_aside = emit_step_aside(module, host.cpu) if host.sleeper == "futex" else None
+    made, b = function(module, "pool_offer", [WORDS, WORDS])
+    pool, slot = made.args
+    state = _word(b, slot, STATE)
     before = b.atomic_rmw("xchg", state, I32(CALLED), ORDER)
     with b.if_then(_is(b, before, I32(ASLEEP))):
+        if step_aside is not None:
+            b.call(step_aside, [place(b, pool, CPUS), place(b, slot, ASIDE)])
         b.call(parts.wake, [state])
     b.ret_void()
     return made
@@ -359,11 +369,7 @@ def _emit_wake(module: ir.Module, host: Host) -> ir.Function:
 def _futex(
     b: ir.IRBuilder, host: Host, word: ir.Value, what: int, value: ir.Value, *more: ir.Value
 ) -> None:
-    """Call the kernel through the C library's variadic function; both C libraries have it."""
-    syscall = b.module.globals.get("syscall") or ir.Function(
-        b.module, ir.FunctionType(I64, [I64], var_arg=True), "syscall"
-    )
-    b.call(syscall, [number(SYS_FUTEX[host.cpu]), word, number(what), value, *more])
+    system(b, SYS_FUTEX[host.cpu], word, number(what), value, *more)
 
 
 def _cycles(b: ir.IRBuilder) -> ir.Value:

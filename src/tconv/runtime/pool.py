@@ -16,7 +16,18 @@ from pathlib import Path
 from llvmlite import ir
 
 from tconv import codegen
-from tconv.codegen.pool import CAPACITY, LINE, PATIENCE, POOL_BYTES, SLOTS, STOP, Host, emit_pool
+from tconv.codegen.aside import MASK_WORDS
+from tconv.codegen.pool import (
+    CAPACITY,
+    CPUS,
+    LINE,
+    PATIENCE,
+    POOL_BYTES,
+    SLOTS,
+    STOP,
+    Host,
+    emit_pool,
+)
 from tconv.codegen.team import emit_team
 from tconv.jit import KernelSource, host_machine, load_kernel, source_version
 from tconv.settings import settings
@@ -156,6 +167,15 @@ def _set_patience(crew: _Crew, threads: int) -> None:
     """Spin only with a processor for every thread; else it keeps the others from working."""
     patience = Host().patience if threads <= available_cpus() else 0
     _number_at(crew.pool + 8 * PATIENCE).value = patience
+    # With a processor for every thread, workers keep away from their caller's.
+    mask = sum(1 << cpu for cpu in _processors() if cpu < 64 * MASK_WORDS) if patience else 0
+    for word in range(MASK_WORDS):
+        part = mask >> 64 * word & (1 << 64) - 1
+        ctypes.c_uint64.from_address(crew.pool + 8 * (CPUS + word)).value = part
+
+
+def _processors() -> set[int]:
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
 
 
 @cache
