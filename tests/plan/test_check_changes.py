@@ -124,7 +124,7 @@ GATHER_CHANGES = [
     Change("spare", +1),
     Change("blank", +1, 3),
     Change("sums_point", +1),
-    Change("sums_panel", -1),
+    Change("sums_panel", -(10**6)),
     *(Change(name, +1) for name in ("size_out", "shift_out")),
     *(Change(name, +1, i) for name in ("shifts_out", "steps_out") for i in (0, 1)),
     # scratch

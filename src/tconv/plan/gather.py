@@ -171,8 +171,7 @@ def choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine
 
     # Neighbours of the last axis are neighbours in memory: long lines are read and stored
     # fastest, and where windows overlap, flat blocks read more around them.
-    apart = all(axis.span <= axis.step_in for axis in axes[:-1])
-    favour = LONG_LINES if apart else LONG_LINES // 4
+    favour = _favour(axes)
     while max(block) > 1 and too_large():
         shrink(block, sizes, _longest(block, favour))
     return block
@@ -189,9 +188,12 @@ def _spread(block: list[int], axes: list[AxisPhases], problem: Problem) -> None:
         counts = (-(-size // some) for size, some in zip(sizes, block, strict=True))
         return problem.groups * math.prod(counts)
 
-    enough = 2 * ENOUGH_POINTS
-    while boxes() < min(FEW_ITEMS, _worth(problem)) and math.prod(block) >= enough:
-        shrink(block, sizes, _longest(block, LONG_LINES))
+    few, favour = min(FEW_ITEMS, _worth(problem)), _favour(axes)
+    while boxes() < few and math.prod(block) >= 2 * ENOUGH_POINTS:
+        place = _longest(block, favour)
+        if axes[place].span > axes[place].step_in * block[place] // 2:
+            return  # half of what the blocks read, they would read twice
+        shrink(block, sizes, place)
 
 
 def shrink(block: list[int], sizes: Sequence[int], place: int) -> None:
@@ -199,6 +201,12 @@ def shrink(block: list[int], sizes: Sequence[int], place: int) -> None:
     count = -(-sizes[place] // block[place])
     count += max(1, count // 8)
     block[place] = min(-(-sizes[place] // count), block[place] - 1)
+
+
+def _favour(axes: list[AxisPhases]) -> int:
+    """Return how many times longer than high a block may become: less where windows overlap."""
+    overlap = max(-(-axis.span // axis.step_in) for axis in axes[:-1])
+    return LONG_LINES if overlap == 1 else max(2, LONG_LINES // (2 * overlap))
 
 
 def _longest(block: list[int], favour: int) -> int:
