@@ -151,8 +151,8 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
 
 
 def most_taps(axis: AxisPhases) -> int:
-    """Return how many taps of one axis a point meets at most."""
-    return max(map(len, axis.taps))
+    """Return how many taps of one axis a point meets at most, and room for one where none does."""
+    return max(1, *map(len, axis.taps))
 
 
 def spread(elements: int, line: int) -> int:

@@ -108,14 +108,14 @@ def axis_phases(axis: Axis, wanted: Operand) -> AxisPhases:
 
 
 def meeting_taps(axis: Axis) -> range:
-    """Return the taps between the first and the last that meet anything.
+    """Return the taps between the first and the last that meet anything; one if none does.
 
     >>> meeting_taps(Axis(fine_size=5, coarse_size=3, taps=100, stride=1, dilation=1, pad_begin=9))
     range(7, 14)
     """
     first = -((axis.stride * (axis.coarse_size - 1) - axis.pad_begin) // axis.dilation)
     last = (axis.fine_size - 1 + axis.pad_begin) // axis.dilation
-    return range(min(max(first, 0), axis.taps), max(min(last + 1, axis.taps), 0))
+    return range(max(first, 0), min(last + 1, axis.taps)) or range(1)
 
 
 @lru_cache(maxsize=256)
