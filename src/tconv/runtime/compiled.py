@@ -1,9 +1,7 @@
 """Run compiled plans on arrays."""
 
-import secrets
 from array import array
 from collections.abc import Mapping
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -37,7 +35,6 @@ Array = npt.NDArray[Any]
 
 MOST_LAUNCHES = 64  # kept for each problem; a stream of odd strides must not pile up
 SPARE = 64  # elements that kernels may read past the end of a bias
-CALLS = count(secrets.randbits(62))  # scratch may hold anything, but hardly this
 SMALL_PACKING = 32_768  # weights, likewise
 
 
@@ -56,6 +53,7 @@ class Runner:
 
     fields: Mapping[str, int]
     across: bool  # whether a row of sums is one channel's points
+    numbered = False  # whether a kernel tells calls apart
 
     def __init__(
         self, problem: Problem, recipe: Gather | Cells | Planes | Grouped | Winograd, kernel: int
@@ -92,7 +90,10 @@ class Runner:
         found = self.launches.get((source, target))
         if found is None:
             record = self.strided(source, target)
-            found = Launch(self.kernel, record, self.scratch_bytes, self.items, single=self.single)
+            found = Launch(
+                self.kernel, record, self.scratch_bytes, self.items,
+                single=self.single, numbered=self.numbered,
+            )  # fmt: skip
             if len(self.launches) < MOST_LAUNCHES:
                 self.launches[source, target] = found
         return found
@@ -202,15 +203,7 @@ class PanelRunner(Runner):
 class TileRunner(PanelRunner):
     """What gathers and cells have in common: they may read data where it lies."""
 
-    def run(
-        self, data: Array, packed: PackedWeights, bias: Array | None, out: Array
-    ) -> list[int] | None:
-        """Compute into ``out``, with a number that tells this call's scratch from any other's."""
-        data = addressable(data)
-        added = self.no_bias if bias is None else self.padded(bias)
-        launch = self.launch(data.strides, out.strides)
-        launch(address(data), address(out), packed.address, address(added), next(CALLS))
-        return None
+    numbered = True
 
     def strided(self, source: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
         """Return the record for arrays of these strides; it tells if blocks are read in place."""

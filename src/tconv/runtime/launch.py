@@ -1,7 +1,9 @@
 """Kernels made ready to run: only addresses are missing."""
 
 import ctypes
+import secrets
 from array import array
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,8 @@ Array = npt.NDArray[Any]
 
 KERNEL = ctypes.CFUNCTYPE(None, *[ctypes.c_size_t] * 3)
 
+_calls = count(secrets.randbits(62))  # scratch may hold anything, but hardly this
+
 SMALL = 500_000  # flops below which waking a worker costs more than it saves
 
 
@@ -22,14 +26,32 @@ class Launch:
     """A kernel with its record, waiting for addresses.
 
     Calls may come from several threads at once, so each takes a record of its own: a used
-    one if there is one, which costs less than a copy.
+    one if there is one, which costs less than a copy.  A numbered one has a number for each
+    call behind the addresses, which tells what is in scratch from what other calls left there.
     """
 
-    __slots__ = ("alone", "items", "kernel", "scratch_bytes", "single", "spare", "template")
+    __slots__ = (
+        "alone",
+        "items",
+        "kernel",
+        "numbered",
+        "scratch_bytes",
+        "single",
+        "spare",
+        "template",
+    )
 
-    def __init__(
-        self, kernel: int, record: list[int], scratch_bytes: int, items: int, *, single: bool
+    def __init__(  # noqa: PLR0913 - what a kernel needs
+        self,
+        kernel: int,
+        record: list[int],
+        scratch_bytes: int,
+        items: int,
+        *,
+        single: bool,
+        numbered: bool = False,
     ) -> None:
+        self.numbered = numbered
         self.kernel, self.scratch_bytes, self.items = kernel, scratch_bytes, items
         self.single = single or items == 1
         # A single work item needs no pool.
@@ -45,6 +67,8 @@ class Launch:
         else:
             record = self.template[:]
             where = record.buffer_info()[0]
+        if self.numbered:
+            addresses = (*addresses, next(_calls))
         record[: len(addresses)] = array("q", addresses)
         size = self.scratch_bytes
         if self.alone is not None:
