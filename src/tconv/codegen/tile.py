@@ -91,6 +91,7 @@ def emit_tile(module: ir.Module, tile: Tile, *, ahead: bool = False) -> ir.Funct
     pointer, stored, table = scalar.as_pointer(), STORED[tile.dtype].as_pointer(), I64.as_pointer()
     kinds = [*[pointer] * 3, stored, *[table] * 4, I64, I64, *([stored, I64] if ahead else [])]
     made, b = function(module, tile.name, kinds)
+    made.attributes.add("noinline")  # what its caller keeps must not crowd its registers
     sums, start, data, weights, places, start_places, rows, segments, count, depth = made.args[:10]
     for argument in made.args[2:8]:  # sums may go back where they started
         argument.add_attribute("noalias")
