@@ -133,13 +133,15 @@ def test_no_loop_of_any_tile_keeps_vectors_on_the_stack(name: str, cpu: str) -> 
     assert [spills(text, lines) for lines in busy] == [[]] * len(busy)
 
 
-def test_the_hot_loop_of_avx2_needs_no_stack_at_all() -> None:
-    """Six rows leave registers for all their addresses."""
+def test_the_hot_loop_of_avx2_keeps_all_addresses_in_registers() -> None:
+    """Six rows leave room for them; the tile for far data may keep where a loop ends in memory."""
     text = assembly("gather", "float32", "AVX2")
     found = hot_loops(text, 6 * 2 * UNROLL)
+    touched = [[line.split()[0] for line in stack(text, lines)] for lines in found]
 
-    assert len(found) >= 1
-    assert [stack(text, lines) for lines in found] == [[]] * len(found)
+    assert len(found) >= 3
+    assert [] in touched
+    assert all(each in ([], ["cmpq"]) for each in touched)
 
 
 @every_kernel
