@@ -20,7 +20,7 @@ ROUNDS = 5  # samples of each candidate at least
 WAKE = 2e-2  # calls shorter than this have one untimed before each sample
 TOO_SLOW = 1.0  # seconds a call from which on a candidate runs for its check only
 PATIENCE = 5e-2  # seconds to wait at most for threads that spin
-SLICE = 2e-3  # seconds between looks at them
+SLICE = 1e-2  # seconds between looks at them: the clock of a running thread may stand for a tick
 
 
 class Candidate(Protocol):
