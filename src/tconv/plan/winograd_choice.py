@@ -41,7 +41,7 @@ FEW_POINTS = 16  # of a transform that stays in registers
 # Of a byte of weights from the last cache and from memory: products go on meanwhile, but not
 # faster than this.
 NEAR_BYTE, FAR_BYTE = 0.12, 0.33
-WEIGHT = 5.0  # of a transformed vector of weights
+WEIGHT = 14.0  # of a transformed vector of weights
 EFFICIENCY, PROLOGUE = 0.93, 4  # of register tiles: of the peak, and terms' time to begin
 PRODUCT, PATCH = 80.0, 40.0  # to begin a product of matrices, or to transform one of a patch
 

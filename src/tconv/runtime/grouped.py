@@ -33,6 +33,7 @@ class GroupedRunner(Runner):
         firsts = np.minimum(np.arange(recipe.panels) * lanes, groups - lanes)
         self.groups = firsts[:, None] + np.arange(lanes)  # by panel and lane
         super().__init__(problem, recipe, grouped_kernel(problem.dtype))
+        self.order: Array | None = None  # where packed weights come from, once it is known
         # By axis of the weights: which of it, for each tap of the outer axes and of the last.
         self.runs = [tuple(np.moveaxis(np.array(run), -1, 0)) for run in recipe.runs if run]
 
@@ -41,19 +42,22 @@ class GroupedRunner(Runner):
 
         The read channel stands between taps of the outer axes and of the last one.
         """
-        problem = self.problem
+        if self.order is None:
+            self.order = self._ordered(np.arange(weights.size).reshape(weights.shape))
+        panels = np.ascontiguousarray(weights.reshape(-1).take(self.order), self.sums)
+        finite = bool(np.isfinite(panels).all())
+        return PackedWeights(panels, address(panels), weights, finite=finite)
+
+    def _ordered(self, weights: Array) -> Array:
+        """Return weights in the order that kernels read them."""
         read, written = self.letters
-        shape, permutation = problem.path(Operand.WEIGHTS, f"x{written}{read}g")
+        shape, permutation = self.problem.path(Operand.WEIGHTS, f"x{written}{read}g")
         view = weights.reshape(shape).transpose(permutation)
         parts = [
             view[run][..., self.groups].transpose(4, 2, 0, 3, 1, 5).reshape(len(self.groups), -1)
             for run in self.runs
         ]
-        panels = np.ascontiguousarray(
-            np.concatenate(parts, axis=1) if parts else np.zeros((1, 1)), self.sums
-        )
-        finite = bool(np.isfinite(panels).all())
-        return PackedWeights(panels, address(panels), weights, finite=finite)
+        return np.concatenate(parts, axis=1) if parts else np.zeros((1, 1), int)
 
     def padded(self, bias: Array) -> Array:
         """Return the bias by panel, written channel and lane."""
