@@ -1,6 +1,7 @@
 """The thread pool runs every item once, whoever calls it and however it waits."""
 
 import faulthandler
+import os
 import statistics
 import threading
 import time
@@ -13,6 +14,7 @@ import tconv
 from runtime.pool_kernels import Tally, bare_pool, kernel, meeting
 from tconv.codegen.pool import CAPACITY, IDLE, Host
 from tconv.runtime import pool
+from tconv.threads import available_cpus
 
 WAYS = {
     "spinning and sleeping": (Host(), Host().patience),
@@ -218,6 +220,27 @@ def test_more_threads_than_there_is_room_for_still_compute() -> None:
         bare.run(tally)
 
     tally.check()
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity") or available_cpus() < 2,
+    reason="one processor, or a system that does not tell them apart",
+)
+def test_a_worker_is_woken_away_from_its_caller() -> None:
+    """Where each thread has a processor; with more threads than that they may be anywhere."""
+    every = os.sched_getaffinity(0)
+    places = []
+    for threads in (2, len(every) + 1, 2):
+        tconv.set_num_threads(threads)
+        tally = Tally(items=100, threads=threads)
+        for _ in range(3):
+            time.sleep(0.02)  # the worker sleeps
+            tally.run()
+        tally.check()
+        (worker,) = (each for each in workers() if each.name.endswith(" 1"))
+        places.append(os.sched_getaffinity(worker.native_id or 0))
+
+    assert [len(every - each) for each in places] == [1, 0, 1]
 
 
 def test_idle_workers_burn_no_processor_time() -> None:

@@ -9,6 +9,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,8 +17,9 @@ from pathlib import Path
 from llvmlite import ir
 
 from tconv import codegen
-from tconv.codegen.aside import MASK_WORDS
+from tconv.codegen.aside import MASK_WORDS, SHUNNED
 from tconv.codegen.pool import (
+    ASIDE,
     CAPACITY,
     CPUS,
     LINE,
@@ -168,10 +170,16 @@ def _set_patience(crew: _Crew, threads: int) -> None:
     patience = Host().patience if threads <= available_cpus() else 0
     _number_at(crew.pool + 8 * PATIENCE).value = patience
     # With a processor for every thread, workers keep away from their caller's.
-    mask = sum(1 << cpu for cpu in _processors() if cpu < 64 * MASK_WORDS) if patience else 0
+    processors = _processors()
+    mask = sum(1 << cpu for cpu in processors if cpu < 64 * MASK_WORDS) if patience else 0
     for word in range(MASK_WORDS):
         part = mask >> 64 * word & (1 << 64) - 1
         ctypes.c_uint64.from_address(crew.pool + 8 * (CPUS + word)).value = part
+    if not patience and processors:
+        for index, worker in enumerate(crew.threads, 1):
+            _number_at(crew.pool + 8 * (SLOTS + index * LINE + ASIDE + SHUNNED)).value = 0
+            with suppress(OSError):  # it may be gone
+                os.sched_setaffinity(worker.native_id or 0, processors)
 
 
 def _processors() -> set[int]:
