@@ -181,7 +181,7 @@ class PanelRunner(Runner):
     def pack(self, weights: Array) -> PackedWeights:
         """Return the weights as panels, zeros past the last column."""
         weights = addressable(weights)
-        panels = on_lines(self.packed_size, self.packed_type)
+        panels, target = on_lines(self.packed_size * self.packed_type.itemsize)
         launch = self.packings.get(weights.strides)
         if launch is None:
             steps = tuple(stride // self.dtype.itemsize for stride in weights.strides)
@@ -191,7 +191,6 @@ class PanelRunner(Runner):
             if len(self.packings) < MOST_LAUNCHES:
                 self.packings[weights.strides] = launch
         flag = array("q", [0])
-        target = address(panels)
         launch(address(weights), target, flag.buffer_info()[0])
         return PackedWeights(panels, target, weights, finite=not flag[0])
 

@@ -38,14 +38,6 @@ def scratch_address(size: int) -> int:
     return piece.address
 
 
-def on_lines(elements: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return an array that begins with a cache line, so that no vector lies on two of them."""
-    size = elements * np.dtype(dtype).itemsize
-    memory = np.empty(size + LINE, np.uint8)
-    begin = -_asked(memory) % LINE
-    return memory[begin : begin + size].view(dtype)
-
-
 def _asked(array: npt.NDArray[Any]) -> int:
     return int(array.__array_interface__["data"][0])
 
@@ -67,3 +59,12 @@ def _found() -> Address:
 
 
 address: Address = _found()
+
+
+def on_lines(size: int) -> tuple[npt.NDArray[Any], int]:
+    """Return memory for so many bytes, and where in it a cache line begins with room for them.
+
+    Vectors that lie on two lines take longer to read.
+    """
+    memory = np.empty(size + LINE, np.uint8)
+    return memory, -(-address(memory) // LINE) * LINE
