@@ -50,22 +50,41 @@ class _Part:
     sums: ir.Value
 
 
-def emit_correlate(module: ir.Module, shape: KernelShape) -> ir.Function:
-    """Emit ``correlate(record, scratch, item)``, ``pack_sides`` and ``add_pieces``, all public."""
+def emit_correlate(
+    module: ir.Module, shape: KernelShape, *, swapped: bool | None = None
+) -> ir.Function:
+    """Emit ``correlate(record, scratch, item)``, ``pack_sides`` and ``add_pieces``, all public.
+
+    With ``swapped`` they are for plans that change sides, or for those that do not: half of the
+    tiles need not be compiled.
+    """
     pointer = FLOATS[shape.dtype].as_pointer()
     store_sums = emit_store_sums(module, shape.dtype, shape.lanes)
     _emit_add_pieces(module, shape, store_sums)
-    tiles = {
+    high = shape.rows[0]
+    pitches = {True: (0,), False: (high,), None: (0, high)}[swapped]
+    made_tiles = {
         (rows, vectors, pitch): emit_correlate_tile(
             module, Tile(rows, vectors, shape.lanes, shape.dtype), pitch
         )
         for rows in shape.rows
         for vectors in sorted({1, shape.vectors})
-        for pitch in (0, shape.rows[0])
+        for pitch in pitches
     }
-    packers = {1: emit_pack_planes(module, shape.dtype, shape.lanes)}
-    for columns in {shape.rows[0], shape.columns}:
-        packers[columns] = emit_pack_panels(module, shape.dtype, shape.lanes, columns)
+    tiles = {  # what no plan asks for may be anything
+        (rows, vectors, pitch): made_tiles[rows, vectors, pitch if pitch in pitches else pitches[0]]
+        for rows, vectors, _ in made_tiles
+        for pitch in (0, high)
+    }
+    packers = {shape.columns: emit_pack_panels(module, shape.dtype, shape.lanes, shape.columns)}
+    if swapped is not True and high not in packers:
+        packers[high] = emit_pack_panels(module, shape.dtype, shape.lanes, high)
+    packers[1] = (
+        emit_pack_planes(module, shape.dtype, shape.lanes)
+        if swapped is not False
+        else packers[high]
+    )
+    packers.setdefault(high, packers[1])
     emit_pack_sides(module, shape, packers)
     made, b = function(
         module, f"correlate_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True

@@ -128,41 +128,55 @@ def _turn_lines(
 ) -> None:
     """Pack lines that lie side by side in the source, a square of them and of columns at once."""
     source = place(b, lines.source, load(b, lines.offsets))
-    with b.if_else(lines.narrow) as (one, all_of_them):
-        for vectors, panel in ((1, one), (shape.vectors, all_of_them)):
-            with panel:
-                for size in sizes(shape.lanes):
-                    with covered(b, count, size, shape.lanes) as first:
-                        begin = place(b, source, first)
+    vectors = b.select(lines.narrow, number(1), number(shape.vectors))
+    for size in sizes(shape.lanes):
+        with covered(b, count, size, shape.lanes) as first:
+            begin = place(b, source, first)
+            # Vectors one by one are less code; but those that tiles want in pairs go together.
+            if not lines.pairs:
+                with counted(b, vectors) as v:
+                    column = b.mul(v.index, number(shape.lanes))
+                    values = _columns(b, shape, lines, begin, (column, size))
+                    for j, value in enumerate(values):
+                        found.look(b, value)
+                        store(b, value, lines.line(b, b.add(first, number(j))), column)
+                continue
+            with b.if_else(lines.narrow) as (one, all_of_them):
+                for used, panel in ((1, one), (shape.vectors, all_of_them)):
+                    with panel:
                         columns = [
-                            _columns(b, shape, lines, begin, v * shape.lanes, size)
-                            for v in range(vectors)
+                            _columns(b, shape, lines, begin, (number(v * shape.lanes), size))
+                            for v in range(used)
                         ]
-                        for j, values in enumerate(zip(*columns, strict=True)):
-                            for value in values:
+                        for j, halves in enumerate(zip(*columns, strict=True)):
+                            for value in halves:
                                 found.look(b, value)
-                            line = line_of(b, values, pairs=lines.pairs)
+                            line = line_of(b, halves, pairs=True)
                             store(b, line, lines.line(b, b.add(first, number(j))))
 
 
-def _columns(  # noqa: PLR0913 - from where to where
+def _columns(
     b: ir.IRBuilder,
     shape: KernelShape,
     lines: Lines,
     begin: ir.Value,
-    first: int,
-    size: int,
+    square: tuple[ir.Value, int],
 ) -> list[ir.Value]:
-    """Return vectors of some columns for so many lines, zeros past the last column."""
+    """Return vectors of columns from the first on for so many lines, zeros past the last one."""
+    first, size = square
     # Columns that are not there repeat the last one, which can be read.
     final = b.sub(lines.filled, number(1))
     starts = [
-        place(b, begin, b.mul(smaller(b, number(first + lane), final), lines.column_step))
+        place(
+            b,
+            begin,
+            b.mul(smaller(b, b.add(first, number(lane)), final), lines.column_step),
+        )
         for lane in range(shape.lanes)
     ]
     kind = ir.VectorType(I64, shape.lanes)
-    lanes = ir.Constant(kind, [first + lane for lane in range(shape.lanes)])
-    there = b.icmp_signed("<", lanes, splat(b, lines.filled, shape.lanes))
+    lanes = ir.Constant(kind, list(range(shape.lanes)))
+    there = b.icmp_signed("<", lanes, splat(b, b.sub(lines.filled, first), shape.lanes))
     values = turned_in(b, starts, size)
     zero = ir.Constant(values[0].type, [0] * shape.lanes)
     return [b.select(there, value, zero) for value in values]

@@ -27,9 +27,9 @@ from tconv.codegen.build import (
 )
 from tconv.codegen.sums import Place
 from tconv.codegen.tile import Tile
+from tconv.plan.gather import MOST_CHANNELS
 
 MOST_STEPS = 256  # elements that a point reads
-MOST_CHANNELS = 8  # of a point that is read
 UNROLL = 2
 
 
@@ -62,7 +62,6 @@ def emit_short_tile(module: ir.Module, tile: Tile) -> ir.Function:
     vector = ir.VectorType(scalar, tile.lanes)
     pointer, table = scalar.as_pointer(), I64.as_pointer()
     made, b = function(module, f"short_{tile.name}", [*[pointer] * 4, *[table] * 3, *[I64] * 3])
-    made.attributes.add("noinline")  # what its caller keeps must not crowd its registers
     target, bias, data, weights, places, rows, offsets, count, panels, step = made.args
     for argument in made.args[:7]:
         argument.add_attribute("noalias")

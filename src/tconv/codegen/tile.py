@@ -26,6 +26,7 @@ from tconv.codegen.build import (
 from tconv.codegen.stored import widened_line
 
 UNROLL = 4
+FEW_SUMS = 8
 CORRELATE_VECTORS = 2  # of a point of a correlation's other side, however many a tile takes
 
 
@@ -49,6 +50,11 @@ class Tile:
     def columns(self) -> int:
         """Channels of one tile."""
         return self.vectors * self.lanes
+
+    @property
+    def unroll(self) -> int:
+        """Steps of the depth in one turn of the loop; tiles for what is left are shorter code."""
+        return UNROLL if self.rows * self.vectors > FEW_SUMS else UNROLL // 2
 
 
 def tile_meaning(  # noqa: PLR0913 - the emitted function's own arguments
@@ -91,7 +97,6 @@ def emit_tile(module: ir.Module, tile: Tile, *, ahead: bool = False) -> ir.Funct
     pointer, stored, table = scalar.as_pointer(), STORED[tile.dtype].as_pointer(), I64.as_pointer()
     kinds = [*[pointer] * 3, stored, *[table] * 4, I64, I64, *([stored, I64] if ahead else [])]
     made, b = function(module, tile.name, kinds)
-    made.attributes.add("noinline")  # what its caller keeps must not crowd its registers
     sums, start, data, weights, places, start_places, rows, segments, count, depth = made.args[:10]
     for argument in made.args[2:8]:  # sums may go back where they started
         argument.add_attribute("noalias")
@@ -100,7 +105,7 @@ def emit_tile(module: ir.Module, tile: Tile, *, ahead: bool = False) -> ir.Funct
     for r in range(tile.rows):
         origin = place(b, start, load(b, start_places, r))
         begun += [load(b, origin, v * tile.lanes, vector) for v in range(tile.vectors)]
-    whole = b.and_(depth, number(-UNROLL))
+    whole = b.and_(depth, number(-tile.unroll))
     for r in range(tile.rows):
         target = place(b, sums, load(b, places, r))
         for element in (0, tile.columns - 1):
@@ -114,14 +119,14 @@ def emit_tile(module: ir.Module, tile: Tile, *, ahead: bool = False) -> ir.Funct
         if tile.far:
             later = b.sub(load(b, rows, tile.rows), offsets[0])
             fetched, begun = _multiply_far(b, tile, points, begun, (depth, later))
-        with counted(b, whole, begun, first=fetched, step=UNROLL) as main:
+        with counted(b, whole, begun, first=fetched, step=tile.unroll) as main:
             if ahead:
                 soon, each = made.args[10:]
                 done = b.add(b.mul(segment.index, depth), main.index)
                 prefetch(b, place(b, soon, b.mul(done, each)))
-            for step in range(UNROLL):
+            for step in range(tile.unroll):
                 main.carried[1:] = _multiply(b, tile, points, main, step)
-            main.carried[0] = place(b, main.carried[0], UNROLL * tile.columns)
+            main.carried[0] = place(b, main.carried[0], tile.unroll * tile.columns)
         with counted(b, depth, main.carried, first=whole) as rest:
             rest.carried[1:] = _multiply(b, tile, points, rest, 0)
             rest.carried[0] = place(b, rest.carried[0], tile.columns)
@@ -156,10 +161,10 @@ def _multiply_far(
         for point in points:
             prefetch(b, place(b, point, here), near=2)
         end = b.add(turn.index, number(line))
-        with counted(b, end, turn.carried, first=turn.index, step=UNROLL) as main:
-            for step in range(UNROLL):
+        with counted(b, end, turn.carried, first=turn.index, step=tile.unroll) as main:
+            for step in range(tile.unroll):
                 main.carried[1:] = _multiply(b, tile, points, main, step)
-            main.carried[0] = place(b, main.carried[0], UNROLL * tile.columns)
+            main.carried[0] = place(b, main.carried[0], tile.unroll * tile.columns)
         turn.carried = main.carried
     return done, turn.carried
 
@@ -236,7 +241,7 @@ def emit_correlate_tile(module: ir.Module, tile: Tile, pitch: int = 0) -> ir.Fun
     _, _, data, other, _, segments, other_segments, count, depth, *_ = made.args
     for argument in made.args[2:7]:  # sums may go back where they started
         argument.add_attribute("noalias")
-    whole = b.and_(depth, number(-UNROLL))
+    whole = b.and_(depth, number(-tile.unroll))
     step = CORRELATE_VECTORS * tile.lanes
     tiles, sums_step, start_step = made.args[9:]
 
@@ -256,10 +261,10 @@ def emit_correlate_tile(module: ir.Module, tile: Tile, pitch: int = 0) -> ir.Fun
             origin = place(b, data, load(b, segments, segment.index))
             points = [place(b, origin, offset) for offset in offsets]
             line = place(b, other, load(b, other_segments, segment.index))
-            with counted(b, whole, [line, *segment.carried], step=UNROLL) as main:
-                for unrolled in range(UNROLL):
+            with counted(b, whole, [line, *segment.carried], step=tile.unroll) as main:
+                for unrolled in range(tile.unroll):
                     main.carried[1:] = multiply(main, points, unrolled)
-                main.carried[0] = place(b, main.carried[0], UNROLL * step)
+                main.carried[0] = place(b, main.carried[0], tile.unroll * step)
             with counted(b, depth, main.carried, first=whole) as rest:
                 rest.carried[1:] = multiply(rest, points, 0)
                 rest.carried[0] = place(b, rest.carried[0], step)

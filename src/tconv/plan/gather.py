@@ -48,6 +48,7 @@ ARRAYS = (
 """The arrays of a gather's record; a number tells where in the record each begins."""
 
 FEW_POINTS = 192  # many tiles high
+MOST_CHANNELS = 8  # of a point that is read by tiles for few channels
 ZEROS = 32  # entries: as long as the longest vector, and as a tile has rows
 FEW_ITEMS = 8  # leave some workers idle while others end theirs
 ENOUGH_POINTS = 48  # to read every weight for

@@ -228,7 +228,8 @@ class GatherRunner(TileRunner):
     recipe: Gather
 
     def __init__(self, problem: Problem, recipe: Gather) -> None:
-        super().__init__(problem, recipe, gather_kernel(problem.dtype))
+        few = recipe.record[gather_plan.FIELDS["depth"]] <= gather_plan.MOST_CHANNELS
+        super().__init__(problem, recipe, gather_kernel(problem.dtype, few=few))
 
     def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int, int]:
         """Return the kernel that packs, its record, work items and bytes of scratch."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from tconv.plan.correlate import FIELDS, Correlate
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 from tconv.runtime import pool
-from tconv.runtime.kernels import add_pieces_kernel, correlate_kernel, pack_sides_kernel
+from tconv.runtime.kernels import correlate_kernel
 from tconv.runtime.launch import SMALL, addressable
 from tconv.runtime.scratch import address, scratch_address
 from tconv.threads import get_num_threads
@@ -27,9 +27,10 @@ class CorrelateRunner:
     def __init__(self, problem: Problem, recipe: Correlate) -> None:
         self.problem, self.recipe = problem, recipe
         self.dtype = numpy_dtype(problem.dtype)
-        self.kernel = correlate_kernel(problem.dtype)
-        self.packing = pack_sides_kernel(problem.dtype) if recipe.packs else 0
-        self.adding = add_pieces_kernel(problem.dtype) if recipe.stores else 0
+        dtype, swapped = problem.dtype, recipe.swapped
+        self.kernel = correlate_kernel("correlate", dtype, swapped=swapped)
+        self.packing = correlate_kernel("pack_sides", dtype, swapped=swapped) if recipe.packs else 0
+        self.adding = correlate_kernel("add_pieces", dtype, swapped=swapped) if recipe.stores else 0
         sums = accumulator(problem.dtype)
         self.scratch_bytes = -(-recipe.scratch * sums.itemsize // 64) * 64
         self.common_bytes = recipe.common * sums.itemsize

@@ -39,9 +39,11 @@ def kernel_shape(dtype: str, target: Machine) -> KernelShape:
 
 
 @cache
-def gather_kernel(dtype: str) -> int:
-    """Return the address of ``gather(record, scratch, item)``."""
-    return _address("gather", dtype, emit_gather)
+def gather_kernel(dtype: str, *, few: bool) -> int:
+    """Return the address of ``gather(record, scratch, item)``; few channels have more tiles."""
+    shape = kernel_shape(dtype, machine())
+    name = "gather_few" if few else "gather"
+    return _loaded(name, shape, partial(emit_gather, few=few), f"gather_{dtype}")
 
 
 @cache
@@ -51,23 +53,14 @@ def cells_kernel(dtype: str) -> int:
 
 
 @cache
-def correlate_kernel(dtype: str) -> int:
-    """Return the address of ``correlate(record, scratch, item)``."""
-    return _address("correlate", dtype, emit_correlate)
+def correlate_kernel(part: str, dtype: str, *, swapped: bool) -> int:
+    """Return the address of ``correlate``, ``add_pieces`` or ``pack_sides``, all of one module.
 
-
-@cache
-def add_pieces_kernel(dtype: str) -> int:
-    """Return the address of ``add_pieces(record, scratch, item)``, from the same module."""
+    Each takes ``(record, scratch, item)``.
+    """
     shape = kernel_shape(dtype, machine())
-    return _loaded("correlate", shape, emit_correlate, f"add_pieces_{dtype}")
-
-
-@cache
-def pack_sides_kernel(dtype: str) -> int:
-    """Return the address of ``pack_sides(record, scratch, item)``, from the same module."""
-    shape = kernel_shape(dtype, machine())
-    return _loaded("correlate", shape, emit_correlate, f"pack_sides_{dtype}")
+    name = "correlate_swapped" if swapped else "correlate"
+    return _loaded(name, shape, partial(emit_correlate, swapped=swapped), f"{part}_{dtype}")
 
 
 @cache
