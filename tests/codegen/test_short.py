@@ -10,7 +10,6 @@ import strategies
 from codegen.meanings import Array, Code
 from tconv import reference
 from tconv.codegen.short import (
-    MOST_CHANNELS,
     MOST_STEPS,
     UNROLL,
     emit_short_tile,
@@ -18,7 +17,7 @@ from tconv.codegen.short import (
 )
 from tconv.codegen.tile import Tile
 from tconv.jit import host_machine
-from tconv.plan.gather import plan_gather
+from tconv.plan.gather import MOST_CHANNELS, plan_gather
 from tconv.problem import Axis, Layout, Operand, Problem
 from tconv.runtime.compiled import GatherRunner
 from tconv.runtime.kernels import machine

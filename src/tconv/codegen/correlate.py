@@ -10,6 +10,7 @@ second step adds them in their order.  What a number means is said in
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 
 from llvmlite import ir
 
@@ -63,28 +64,20 @@ def emit_correlate(
     _emit_add_pieces(module, shape, store_sums)
     high = shape.rows[0]
     pitches = {True: (0,), False: (high,), None: (0, high)}[swapped]
-    made_tiles = {
-        (rows, vectors, pitch): emit_correlate_tile(
-            module, Tile(rows, vectors, shape.lanes, shape.dtype), pitch
-        )
-        for rows in shape.rows
-        for vectors in sorted({1, shape.vectors})
-        for pitch in pitches
+    tiles: Tiles = {}
+    for rows, vectors in product(shape.rows, sorted({1, shape.vectors})):
+        tile = Tile(rows, vectors, shape.lanes, shape.dtype)
+        emitted = {pitch: emit_correlate_tile(module, tile, pitch) for pitch in pitches}
+        for pitch in (0, high):  # what no plan asks for may be anything
+            tiles[rows, vectors, pitch] = emitted.get(pitch, emitted[pitches[0]])
+    packers = {
+        columns: emit_pack_panels(module, shape.dtype, shape.lanes, columns)
+        for columns in {shape.columns, *(() if swapped else (high,))}
     }
-    tiles = {  # what no plan asks for may be anything
-        (rows, vectors, pitch): made_tiles[rows, vectors, pitch if pitch in pitches else pitches[0]]
-        for rows, vectors, _ in made_tiles
-        for pitch in (0, high)
-    }
-    packers = {shape.columns: emit_pack_panels(module, shape.dtype, shape.lanes, shape.columns)}
-    if swapped is not True and high not in packers:
-        packers[high] = emit_pack_panels(module, shape.dtype, shape.lanes, high)
-    packers[1] = (
-        emit_pack_planes(module, shape.dtype, shape.lanes)
-        if swapped is not False
-        else packers[high]
+    other = (
+        packers[high] if swapped is False else emit_pack_planes(module, shape.dtype, shape.lanes)
     )
-    packers.setdefault(high, packers[1])
+    packers = {high: other, **packers, 1: other}
     emit_pack_sides(module, shape, packers)
     made, b = function(
         module, f"correlate_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
