@@ -66,8 +66,8 @@ def emit_correlate(
     pitches = {True: (0,), False: (high,), None: (0, high)}[swapped]
     tiles: Tiles = {}
     for rows, vectors in product(shape.rows, sorted({1, shape.vectors})):
-        tile = Tile(rows, vectors, shape.lanes, shape.dtype)
-        emitted = {pitch: emit_correlate_tile(module, tile, pitch) for pitch in pitches}
+        kind = Tile(rows, vectors, shape.lanes, shape.dtype)
+        emitted = {pitch: emit_correlate_tile(module, kind, pitch) for pitch in pitches}
         for pitch in (0, high):  # what no plan asks for may be anything
             tiles[rows, vectors, pitch] = emitted.get(pitch, emitted[pitches[0]])
     packers = {
