@@ -43,7 +43,7 @@ class Executable:
     def launch(self, source: tuple[int, ...], target: tuple[int, ...]) -> Any | None:  # noqa: ANN401 - known only with a compiler
         """Return a kernel that needs nothing but addresses, where there is one.
 
-        It takes those of the data, the result, :meth:`PackedWeights.panels` and
+        It takes those of the data, the result, `PackedWeights.address` and
         :meth:`padded_bias` for arrays of the given strides, and returns False if it cannot
         answer for the result.
         """

@@ -9,6 +9,7 @@ have a tap for every phase and neighbour: zeros in place of others would spread 
 import math
 from dataclasses import dataclass
 from itertools import product
+from typing import cast
 
 from tconv.plan import gather
 from tconv.plan.gather import (
@@ -95,11 +96,11 @@ def plan_cells(problem: Problem, machine: Machine) -> Cells:
     extents = [size - 1 + axis.span for axis, size in zip(axes, block, strict=True)]
     pitches = [depth * math.prod(extents[place + 1 :]) for place in range(len(axes))]
     points = math.prod(block)
-    neighbours = [*product(*(axis.offsets[0] for axis in axes))]
+    neighbours = math.prod(len(axis.offsets[0]) for axis in axes)
     row = panels * width
     scratch = Scratch(item)
     scratch.take(depth * math.prod(extents))
-    group_weights = panels * len(neighbours) * depth * width
+    group_weights = panels * neighbours * depth * width
     # Channels that lie side by side are stored with all phases of the last axis in one run.
     together = problem.fine_layout.axes.endswith("f")
     unit = channels if together else 1
@@ -141,7 +142,7 @@ def plan_cells(problem: Problem, machine: Machine) -> Cells:
     arrays: dict[str, list[int]] = {
         **outer_tables(axes, block, blocks, pitches),
         "phase_weights": [0],
-        "panel_weights": [len(neighbours) * depth * width],
+        "panel_weights": [neighbours * depth * width],
         "rows_before": [0],
         "segment_start": [0],
         "segment_count": [len(segments)],
@@ -156,14 +157,14 @@ def plan_cells(problem: Problem, machine: Machine) -> Cells:
         "sizes_out": [axis.size_out for axis in split[:-1]],
     }
     arrays |= part_tables(arrays, width * item, machine)
-    taps, columns = _columns(split, neighbours, channels, together=together)
+    taps, columns = _columns(split, axes, channels, together=together)
     return Cells(
         lanes=lanes,
         vectors=vectors,
         record=make_record(SCALARS, ARRAYS, numbers, arrays),
         taps=taps,
         columns=columns,
-        neighbours=len(neighbours),
+        neighbours=neighbours,
         panels=panels,
         group_weights=group_weights,
         block=tuple(block),
@@ -196,23 +197,22 @@ def _segments(axes: list[AxisPhases], pitches: list[int], depth: int) -> tuple[l
 
 
 def _columns(
-    split: list[AxisPhases], neighbours: list[tuple[int, ...]], channels: int, *, together: bool
+    split: list[AxisPhases], joined: list[AxisPhases], channels: int, *, together: bool
 ) -> tuple[tuple[tuple[tuple[int, ...], ...], ...], tuple[tuple[int, ...], ...]]:
     """Return for each phase the tap that meets each neighbour, and the columns of its channels."""
     taps, columns = [], []
     cell = split[-1].step_out
-    met = [
-        [dict(zip(axis.offsets[p], axis.taps[p], strict=True)) for p in range(axis.step_out)]
-        for axis in split
-    ]
-    phases = product(*(range(axis.step_out) for axis in split))
-    for place, phase in enumerate(phases):
-        lookups = [by_phase[p] for by_phase, p in zip(met, phase, strict=True)]
-        mine = []
-        for offsets in neighbours:
-            found = [lookup.get(offset) for lookup, offset in zip(lookups, offsets, strict=True)]
-            mine.append(() if None in found else tuple(t for t in found[1:] if t is not None))
-        taps.append(tuple(mine))
+    met = []  # by axis, phase and neighbour on that axis
+    for axis, both in zip(split, joined, strict=True):
+        found = [dict(zip(*p, strict=True)) for p in zip(axis.offsets, axis.taps, strict=True)]
+        met.append([tuple(map(phase.get, both.offsets[0])) for phase in found])
+    for place, phase in enumerate(product(*met)):
+        taps.append(
+            tuple(
+                () if None in tap else cast("tuple[int, ...]", tap[1:])  # the batch has no taps
+                for tap in product(*phase)
+            )
+        )
         outer, x = divmod(place, cell)
         if together:
             columns.append(tuple(place * channels + f for f in range(channels)))

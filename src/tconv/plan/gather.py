@@ -288,10 +288,16 @@ def _phase_tables(
     start = 0
     for phase in product(*(range(len(axis.ranges)) for axis in outer)):
         rows = 0
-        met = [
-            list(zip(axis.taps[p], axis.offsets[p], strict=True))
-            for axis, p in zip(outer, phase, strict=True)
+        each = [
+            zip(a.taps[p], a.offsets[p], strict=True) for a, p in zip(outer, phase, strict=True)
         ]
+        met = []  # where outer taps read, and the taps
+        for combination in product(*each):
+            base = sum(
+                (offset - axis.low) * pitch
+                for (_, offset), axis, pitch in zip(combination, outer, pitches, strict=False)
+            )
+            met.append((base, tuple(tap for tap, _ in combination[1:])))  # the batch has no taps
         for x in range(len(last.ranges)):
             offsets = last.offsets[x]
             # Taps whose points are neighbours read one long run of channels.
@@ -300,13 +306,8 @@ def _phase_tables(
             arrays["rows_before"].append(rows)
             arrays["segment_start"].append(len(arrays["segments"]))
             taps: list[tuple[int, ...]] = []
-            for combination in product(*met):
-                base = sum(
-                    (offset - axis.low) * pitch
-                    for (_, offset), axis, pitch in zip(combination, outer, pitches, strict=False)
-                )
+            for base, outer_taps in met:
                 arrays["segments"] += [base + (o - last.low) * depth for o in begins]
-                outer_taps = tuple(tap for tap, _ in combination[1:])  # the batch has none
                 taps += [(*outer_taps, tap) for tap in last.taps[x]]
             arrays["segment_count"].append(len(arrays["segments"]) - arrays["segment_start"][-1])
             arrays["segment_depth"].append(depth * (len(offsets) if merged else 1))

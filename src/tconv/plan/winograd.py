@@ -194,7 +194,7 @@ def plan_winograd(
         "scratch_zeros": scratch.take_table(ZEROS),
     }
     assert region == 0  # noqa: S101 - kernels find the region where scratch begins
-    segments = _segments(weights, points, part_pitch)
+    segments = _segments(weights, part_pitch)
     read_steps = [axis.phases.step_in * pitch for axis, pitch in zip(axes, pitches, strict=True)]
     arrays = {
         **outer_tables(splits, block, blocks, pitches),
@@ -263,17 +263,15 @@ def error_bounds(problem: Problem, recipe: Winograd) -> tuple[float, float]:
     return unit * roundings * math.prod(map(growth, recipe.forms)), unit * depth * taps
 
 
-def _segments(
-    weights: Sequence[Sequence[PhaseWeights]], points: int, part_pitch: int
-) -> dict[str, list[int]]:
+def _segments(weights: Sequence[Sequence[PhaseWeights]], part_pitch: int) -> dict[str, list[int]]:
     """Return which parts of a patch's row each phase multiplies at each point."""
     arrays: dict[str, list[int]] = {"segment_start": [], "segment_count": [], "segments": []}
     for phase in weights:
-        for point in range(points):
-            used = [part for part, entry in enumerate(phase) if entry.rows[point] is not None]
+        for rows in zip(*(entry.rows for entry in phase), strict=True):
+            used = [part * part_pitch for part, row in enumerate(rows) if row is not None]
             arrays["segment_start"].append(len(arrays["segments"]))
             arrays["segment_count"].append(len(used))
-            arrays["segments"] += [part * part_pitch for part in used]
+            arrays["segments"] += used
     return arrays
 
 

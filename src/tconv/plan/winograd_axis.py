@@ -3,11 +3,15 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
+from typing import cast
 
 from tconv.plan.phases import AxisPhases, aligned, all_phases
 from tconv.plan.transforms import Form, noise, transforms
 from tconv.problem import Problem
+
+Places = tuple[int | None, ...]  # the tap of each place, None where there is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +22,7 @@ class WinogradAxis:
     form: Form
     apart: int  # how far apart the points of a patch lie
     parts: tuple[int, ...]  # phases read: what each adds to the place read
-    taps: tuple[tuple[tuple[int | None, ...], ...], ...]  # by phase written, part and place
+    taps: tuple[tuple[Places, ...], ...]  # by phase written and part
 
     @property
     def unit(self) -> int:
@@ -42,12 +46,7 @@ class WinogradAxis:
         >>> axis.vanishing(0, 0), axis.vanishing(1, 0)
         (frozenset(), frozenset({0}))
         """
-        taps = self.taps[phase][part]
-        present = [place for place, tap in enumerate(taps) if tap is not None]
-        matrix = transforms(self.form).weights
-        return frozenset(
-            point for point, row in enumerate(matrix) if not any(row[place] for place in present)
-        )
+        return _vanishing(self.form, self.taps[phase][part])
 
     def noise(self) -> float:
         """Return rounding errors as a multiple of those of direct sums, all phases together.
@@ -60,23 +59,38 @@ class WinogradAxis:
         >>> round(cut_axis(split, 2).noise(), 2), round(cut_axis(aligned(split), 2).noise(), 2)
         (1.0, 0.87)
         """
-        ours = direct = 0.0
-        for parts in self.taps:
-            found = [
-                tuple(place for place, tap in enumerate(taps) if tap is not None) for taps in parts
-            ]
-            each = [noise(self.form, places) * len(places) for places in found if places]
-            ours += len(each) * sum(error * error for error in each)
-            direct += sum(map(len, found)) ** 2
-        return math.sqrt(ours / direct) if direct else 0.0
+        return _noise(self.form, self.taps)
 
     def products(self) -> int:
         """Return how many numbers are multiplied for each patch, all phases and parts."""
         return sum(
-            self.form.points - len(self.vanishing(phase, part))
-            for phase, parts in enumerate(self.taps)
-            for part in range(len(parts))
+            self.form.points - len(_vanishing(self.form, taps))
+            for parts in self.taps
+            for taps in parts
         )
+
+
+# What windows have in common is found once, whatever the picture's size.
+@lru_cache(maxsize=4096)
+def _vanishing(form: Form, taps: Places) -> frozenset[int]:
+    present = [place for place, tap in enumerate(taps) if tap is not None]
+    matrix = transforms(form).weights
+    return frozenset(
+        point for point, row in enumerate(matrix) if not any(row[place] for place in present)
+    )
+
+
+@lru_cache(maxsize=256)
+def _noise(form: Form, phases: tuple[tuple[Places, ...], ...]) -> float:
+    ours = direct = 0.0
+    for parts in phases:
+        found = [
+            tuple(place for place, tap in enumerate(taps) if tap is not None) for taps in parts
+        ]
+        each = [noise(form, places) * len(places) for places in found if places]
+        ours += len(each) * sum(error * error for error in each)
+        direct += sum(map(len, found)) ** 2
+    return math.sqrt(ours / direct) if direct else 0.0
 
 
 def taps_of(split: AxisPhases) -> int:
@@ -90,20 +104,28 @@ def cut_axis(split: AxisPhases, outputs: int) -> WinogradAxis:
 
     Offsets read are ``low + part + step_in * apart * place``, for a part below the step.
     """
-    step = split.step_in
+    apart, parts, taps = _cut(split.step_in, split.low, split.taps, split.offsets)
+    return WinogradAxis(split, Form(outputs, len(taps[0][0])), apart, parts, taps)
+
+
+@lru_cache(maxsize=256)
+def _cut(
+    step: int, low: int, taps: tuple[tuple[int, ...], ...], offsets: tuple[tuple[int, ...], ...]
+) -> tuple[int, tuple[int, ...], tuple[tuple[Places, ...], ...]]:
+    """Return how far apart places lie, the parts, and the taps by phase and part."""
     found = [
-        {divmod(offset - split.low, step)[::-1]: tap for tap, offset in zip(*both, strict=True)}
-        for both in zip(split.taps, split.offsets, strict=True)
+        {divmod(offset - low, step)[::-1]: tap for tap, offset in zip(*both, strict=True)}
+        for both in zip(taps, offsets, strict=True)
     ]  # by phase: (part, place) -> tap
     parts = sorted({part for phase in found for part, _ in phase}) or [0]
     places = [place for phase in found for _, place in phase]
     apart = math.gcd(*places) or 1
     count = max(places, default=0) // apart + 1
-    taps = tuple(
+    by_part = tuple(
         tuple(tuple(phase.get((part, i * apart)) for i in range(count)) for part in parts)
         for phase in found
     )
-    return WinogradAxis(split, Form(outputs, count), apart, tuple(parts), taps)
+    return apart, tuple(parts), by_part
 
 
 def cut_axes(
@@ -139,24 +161,36 @@ def products_a_patch(weights: Sequence[Sequence[PhaseWeights]]) -> int:
 
 def phase_weights(axes: Sequence[WinogradAxis]) -> tuple[tuple[PhaseWeights, ...], ...]:
     """Return which taps each phase and part has, and where its weights stand."""
+    return _phase_weights(tuple((axis.form, axis.taps) for axis in axes))
+
+
+@lru_cache(maxsize=64)
+def _phase_weights(
+    axes: tuple[tuple[Form, tuple[tuple[Places, ...], ...]], ...],
+) -> tuple[tuple[PhaseWeights, ...], ...]:
     made = []
-    count = math.prod(axis.form.points for axis in axes)
-    for phase in product(*(range(len(axis.phases.ranges)) for axis in axes)):
-        free = [0] * count  # rows of each point's matrix that are taken
+    forms = [form for form, _ in axes]
+    for phase in product(*(taps for _, taps in axes)):
+        free = [0] * math.prod(form.points for form in forms)  # rows of each matrix that are taken
         entries = []
-        for part in product(*(range(len(axis.parts)) for axis in axes)):
-            chosen = list(zip(axes, phase, part, strict=True))
-            taps: list[tuple[int, ...] | None] = []
-            for combination in product(*(axis.taps[p][q] for axis, p, q in chosen[1:])):
-                present = tuple(tap for tap in combination if tap is not None)
-                taps.append(present if len(present) == len(combination) else None)
-            alive = []
-            for axis, p, q in chosen:
-                vanishing = axis.vanishing(p, q)
-                alive.append([place not in vanishing for place in range(axis.form.points)])
-            here = [all(point) for point in product(*alive)]
-            rows = [row if left else None for row, left in zip(free, here, strict=True)]
+        for part in product(*phase):
+            taps = tuple(
+                None if None in tap else cast("tuple[int, ...]", tap[1:])  # the batch has no taps
+                for tap in product(*part)
+            )
+            here = _alive(tuple(map(_vanishing, forms, part)), tuple(form.points for form in forms))
+            rows = tuple(row if left else None for row, left in zip(free, here, strict=True))
             free = [row + left for row, left in zip(free, here, strict=True)]
-            entries.append(PhaseWeights(tuple(taps), tuple(rows)))
+            entries.append(PhaseWeights(taps, rows))
         made.append(tuple(entries))
     return tuple(made)
+
+
+@lru_cache(maxsize=256)
+def _alive(vanishing: tuple[frozenset[int], ...], points: tuple[int, ...]) -> tuple[bool, ...]:
+    """Tell for each point of all axes together whether there are weights."""
+    kept = [
+        [place not in gone for place in range(count)]
+        for gone, count in zip(vanishing, points, strict=True)
+    ]
+    return tuple(map(all, product(*kept)))

@@ -30,6 +30,7 @@ MOST_NOISE = 1.8  # times the rounding errors of direct sums; the largest of man
 SURE = 0.86  # of the direct cost: models err
 EVEN, MUCH_LESS = 0.98, 0.75  # for one image, if it is for many
 MANY = 8  # images
+WEIGHED_IMAGES = 5  # one alone, and how often one among many counts as much
 ABOUT = 1.04  # times the cost of the quickest forms: of such the quietest are taken
 MOST_UNBOUND = 24 << 20  # bytes of weights that a call transforms and lets go again
 
@@ -62,7 +63,7 @@ class Worth:
     @property
     def cost(self) -> float:
         """What choices are compared by: an image alone, and among others more so."""
-        return self.alone + 4 * self.among_many
+        return self.alone + (WEIGHED_IMAGES - 1) * self.among_many
 
     def refusal(self, *, bound: bool) -> str | None:
         """Return why it is not worth it, None if it is."""
@@ -119,27 +120,48 @@ def weigh(problem: Problem, machine: Machine) -> Worth | str:
 
 
 def worths(problem: Problem, machine: Machine) -> list[Worth]:
-    """Return what all allowed forms cost."""
+    """Return what forms cost, but of those that cannot be the best."""
     splits = all_phases(problem)[1:]
     direct = _direct_cycles(problem, machine, splits)
     moved = _moved(problem, machine, splits, LATE_STORE)
-    made = []
-    for cuts in product(*_fewer([_cuts(split) for split in splits])):
+    floor = _products(problem, machine)
+    made: list[Worth] = []
+    most = math.inf
+    for cuts in sorted(_allowed(splits), key=_multiplied):
+        if WEIGHED_IMAGES * (floor * _multiplied(cuts) + moved) > most:
+            break  # and so do all others: they multiply more
+        kept = _weights(problem, machine, cuts)
+        alone, among_many = (each + moved for each in _cycles(problem, machine, cuts, kept))
+        weights = WEIGHT * kept / machine.vector_bytes
+        outputs, alike = zip(*((cut.outputs, cut.alike) for cut in cuts), strict=True)
         noise = math.prod(cut.noise for cut in cuts)
+        worth = Worth(outputs, alike, alone, among_many, weights, direct, kept, noise)
+        made.append(worth)
+        if worth.refusal(bound=True) is None:
+            most = min(most, ABOUT * worth.cost)
+    return made
+
+
+def _allowed(splits: Sequence[AxisPhases]) -> list[tuple[_Cut, ...]]:
+    """Return the forms that save something, round well and are small enough to be unrolled."""
+    found = []
+    for cuts in product(*_fewer([_cuts(split) for split in splits])):
         few = math.prod(cut.points for cut in cuts) <= MOST_POINTS
         few = few and math.prod(cut.points * cut.parts * cut.phases for cut in cuts) <= MOST_ENTRIES
-        if noise <= MOST_NOISE and few and any(cut.outputs > 1 for cut in cuts):
-            kept = _weights(problem, machine, cuts)
-            alone, among_many = (each + moved for each in _cycles(problem, machine, cuts, kept))
-            weights = WEIGHT * kept / machine.vector_bytes
-            outputs, alike = zip(*((cut.outputs, cut.alike) for cut in cuts), strict=True)
-            made.append(Worth(outputs, alike, alone, among_many, weights, direct, kept, noise))
-    return made
+        quiet = math.prod(cut.noise for cut in cuts) <= MOST_NOISE
+        if quiet and few and any(cut.outputs > 1 for cut in cuts):
+            found.append(cuts)
+    return found
+
+
+def _multiplied(cuts: Sequence[_Cut]) -> int:
+    """Return how many numbers are multiplied for an image, of one channel read and written."""
+    return math.prod(cut.patches * cut.products for cut in cuts)
 
 
 def _fewer(choices: list[list[_Cut]]) -> list[list[_Cut]]:
     """Leave out the cuts with the most products while there are too many to weigh."""
-    choices = [sorted(cuts, key=lambda cut: cut.patches * cut.products) for cuts in choices]
+    choices = [sorted(cuts, key=lambda cut: _multiplied((cut,))) for cuts in choices]
     while math.prod(map(len, choices)) > MOST_WEIGHED:
         max(choices, key=len).pop()
     return choices
@@ -200,10 +222,17 @@ def _direct_cycles(problem: Problem, machine: Machine, splits: Sequence[AxisPhas
         )
         for split in splits
     )
-    products = problem.groups * taps * read * written / (2 * lanes) / EFFICIENCY
+    products = taps * _products(problem, machine)
     weights = 4 * problem.groups * read * written * math.prod(a.taps for a in problem.axes)
     products = max(products, weights * _byte(weights, machine))
     return products + _moved(problem, machine, splits, STORE)
+
+
+def _products(problem: Problem, machine: Machine) -> float:
+    """Return the cycles of one product for all channels."""
+    lanes = machine.lanes(problem.dtype)
+    read, written = _channels(problem)
+    return problem.groups * read * _whole(written, lanes) / (2 * lanes) / EFFICIENCY
 
 
 def _cycles(
