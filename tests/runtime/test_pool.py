@@ -5,7 +5,7 @@ import os
 import statistics
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -90,14 +90,26 @@ def test_the_caller_waits_for_the_last_item_of_a_worker(way: str) -> None:
             tally.check()
 
 
+def least_burned(act: Callable[[], None]) -> float:
+    """Return the processor time that acting takes, at the best of three: tests share a process."""
+    spent = []
+    for _ in range(3):
+        start = time.process_time()
+        act()
+        spent.append(time.process_time() - start)
+    return min(spent)
+
+
 def test_a_waiting_caller_does_not_burn_the_processor() -> None:
     """The caller sleeps while a worker's last item takes its time."""
     with bare_pool(Host(), Host().patience, workers=1) as bare:
         tally = Tally(items=2, threads=2)
-        start = time.process_time()
-        for _ in range(20):
-            bare.run(tally, "nap")
-        spent = time.process_time() - start
+
+        def wait() -> None:
+            for _ in range(20):
+                bare.run(tally, "nap")
+
+        spent = least_burned(wait)
 
     assert spent < 0.1, f"{spent:.3f} s of processor time in 0.2 s of sleep"
 
@@ -247,9 +259,7 @@ def test_idle_workers_burn_no_processor_time() -> None:
     """After some microseconds of spinning a worker sleeps until it is called."""
     Tally(items=8, threads=4).run()
     time.sleep(0.01)
-    start = time.process_time()
-    time.sleep(0.5)
-    spent = time.process_time() - start
+    spent = least_burned(lambda: time.sleep(0.5))
 
     assert len(workers()) >= 3
     assert spent < 0.02, f"{1e3 * spent:.1f} ms in 0.5 s"
