@@ -1,9 +1,8 @@
 """Operators that run on arrays: call, bind and plan."""
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError
 from typing import Any
 
 import numpy as np
@@ -23,11 +22,8 @@ from tconv.dialects.activation import parse_activation
 from tconv.dialects.operator import BIAS, Operator, ShapeLike
 from tconv.errors import ProblemError, UnsupportedError
 from tconv.plan import ALGORITHMS, Plan
-from tconv.problem import Activation, Operand, Problem, numpy_dtype
-from tconv.runtime.scratch import address
-
-Result = np.ndarray[Any, np.dtype[Any]]
-Packed = dict[object, object]
+from tconv.problem import Activation, Operand, Problem
+from tconv.quick import Packed, Quick, Result, activated
 
 MOST_QUICK = 256  # shapes that a bound operator remembers
 
@@ -215,68 +211,6 @@ def in_words_of(title: str) -> Iterator[None]:
         raise UnsupportedError(title, error.wrong, **parts) from None  # type: ignore[arg-type]
 
 
-class Quick:
-    """A call that was checked once: for arrays of the same shapes, what is left is addresses."""
-
-    def __init__(self, run: engine.Executable, launch: Any, bias: Array | None) -> None:  # noqa: ANN401 - known only with a compiler
-        problem = run.problem
-        self._launch, self._run = launch, run
-        self._shape = problem.shape(problem.wanted)
-        self._dtype = numpy_dtype(problem.dtype)
-        self._strides = np.empty(self._shape, self._dtype).strides
-        self._item = self._dtype.itemsize
-        self._bias = run.padded_bias(bias)
-        self._added = address(self._bias)
-        self._bytes = self._item * math.prod(self._shape)
-
-    @staticmethod
-    def make(  # noqa: PLR0913 - what a bound call remembers
-        op: Operator,
-        first: Array,
-        second: Array,
-        bias: Array | None = None,
-        activation: Activation | None = None,
-        algorithm: str | None = None,
-        *,
-        bound: bool = False,
-    ) -> "Quick | None":
-        """Return the quick way, where kernels take the arrays as they are."""
-        third = None if bias is None else bias.shape
-        resolved = op.resolve(first.shape, second.shape, third, dtype=first.dtype)
-        if resolved.problem is None or resolved.other_pads is not None:
-            return None  # a warning must be given every time
-        run = engine.executable(_activated(resolved.problem, activation), algorithm, bound=bound)
-        strides = np.empty(run.problem.shape(op.wanted), first.dtype).strides
-        whole = all(stride % first.itemsize == 0 for stride in first.strides)
-        launch = run.launch(first.strides, strides) if whole else None
-        return None if launch is None else Quick(run, launch, bias)
-
-    def pack(self, weights: Array) -> Any:  # noqa: ANN401 - known only with a compiler
-        """Return the weights as kernels read them."""
-        return self._run.pack(weights)
-
-    def packed(self, known: Packed) -> Any:  # noqa: ANN401 - as above
-        """Return the weights that the call before this one packed."""
-        return known[self._run.packing]
-
-    def __call__(self, first: Array, weights: Any, out: Result | None) -> Result | None:  # noqa: ANN401 - as above
-        """Compute; None when the arrays need a closer look."""
-        source = address(first)
-        if out is None:
-            out = np.empty(self._shape, self._dtype)
-        else:
-            if type(out) is not np.ndarray or out.shape != self._shape:
-                return None
-            same = out.strides == self._strides and out.dtype is self._dtype
-            if not same or not out.flags.writeable or np.may_share_memory(first, out):
-                return None
-        target = address(out)
-        if (source | target) % self._item or not weights.finite:
-            return None
-        done = self._launch(source, target, weights.address, self._added)
-        return None if done is False else out
-
-
 class Settled:
     """A problem whose checks are done: arrays of its shapes go straight to kernels.
 
@@ -336,7 +270,7 @@ def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remem
     resolved = op.resolve(first.shape, second.shape, request, dtype=dtype)  # type: ignore[arg-type]
     if resolved.problem is None:
         raise op.unknown_sizes(first.shape, second.shape)
-    problem = _activated(resolved.problem, activation)
+    problem = activated(resolved.problem, activation)
     shape = problem.shape(op.wanted)
     if out is not None:
         # What was given, too: an array in a foreign byte order was copied by now.
@@ -374,10 +308,6 @@ def _check_bias(op: Operator, third: object) -> None:
             rule=f"bias= is another way to give the input {op.third}",
             fix="leave one of them out",
         )
-
-
-def _activated(problem: Problem, activation: Activation | None) -> Problem:
-    return problem if activation is None else replace(problem, activation=activation)
 
 
 def _check_sizes(title: str, problem: Problem) -> None:

@@ -71,6 +71,11 @@ class Executable:
         runner = self._compiled or self._taps
         return runner.pack(weights)
 
+    def repacking(self, strides: tuple[int, ...]) -> Any | None:  # noqa: ANN401 - as above
+        """Return what packs small weights of these strides into memory that it uses again."""
+        found = getattr(self._compiled, "repacking", None)
+        return None if found is None else found(strides)
+
     def run(
         self,
         first: Array,

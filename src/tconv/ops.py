@@ -6,14 +6,16 @@ from typing import Any, cast
 import numpy as np
 
 from tconv.arrays import take_array
-from tconv.calls import MOST_QUICK, Quick, Result, Runnable
+from tconv.calls import MOST_QUICK, Runnable
 from tconv.dialects import functional as words
 from tconv.dialects.functional import Numbers
 from tconv.dialects.shapes import parse_request
+from tconv.quick import Quick, Result
 
 Shape = Sequence[int]
-Arguments = tuple[tuple[str, Any], ...]
 
+_CONV = ("stride", "padding", "dilation", "groups", "layout")
+_CONV_TRANSPOSE = ("stride", "padding", "output_padding", "groups", "dilation", "layout")
 _QUICK: dict[object, Quick] = {}
 
 
@@ -56,14 +58,8 @@ def conv(  # noqa: PLR0913 - torch.nn.functional's arguments
     >>> conv(np.ones((1, 1, 4), "f4"), np.ones((1, 1, 3), "f4"))
     array([[[3., 3.]]], dtype=float32)
     """
-    arguments = (
-        ("stride", stride),
-        ("padding", padding),
-        ("dilation", dilation),
-        ("groups", groups),
-        ("layout", layout),
-    )
-    return _forward(_Conv, arguments, (input, weight, bias), out)
+    values = stride, padding, dilation, groups, layout
+    return _forward(_Conv, _CONV, values, input, weight, bias, out)
 
 
 def conv_transpose(  # noqa: PLR0913 - torch.nn.functional's arguments
@@ -87,11 +83,8 @@ def conv_transpose(  # noqa: PLR0913 - torch.nn.functional's arguments
     >>> conv_transpose(np.ones((1, 1, 2), "f4"), np.ones((1, 1, 3), "f4"), stride=2)
     array([[[1., 1., 2., 1., 1.]]], dtype=float32)
     """
-    arguments = (
-        ("stride", stride), ("padding", padding), ("output_padding", output_padding),
-        ("groups", groups), ("dilation", dilation), ("layout", layout),
-    )  # fmt: skip
-    return _forward(_ConvTranspose, arguments, (input, weight, bias), out)
+    values = stride, padding, output_padding, groups, dilation, layout
+    return _forward(_ConvTranspose, _CONV_TRANSPOSE, values, input, weight, bias, out)
 
 
 def conv_grad_input(  # noqa: PLR0913 - torch.nn.grad's arguments
@@ -182,33 +175,39 @@ def conv_transpose_grad_weight(  # noqa: PLR0913 - torch.nn.grad's arguments
     return op(input, grad_output, _given(op, weight_shape), out=out)
 
 
-def _forward(
-    kind: type[Runnable], arguments: Arguments, inputs: tuple[Any, Any, Any], out: Result | None
+def _forward(  # noqa: PLR0913 - a tuple of them would take its time to make
+    kind: type[Runnable],
+    names: tuple[str, ...],
+    values: tuple[Any, ...],
+    data: Any,  # noqa: ANN401 - what people give, as below
+    weight: Any,  # noqa: ANN401
+    bias: object,
+    out: Result | None,
 ) -> Result:
     """Run, by the short way if a call like this one was checked before."""
-    data, weight, bias = inputs
     key = None
     if (
         type(data) is np.ndarray
         and type(weight) is np.ndarray
-        and data.dtype is weight.dtype
+        and (dtype := data.dtype) is weight.dtype
         and bias is None
     ):
-        values = [value for _, value in arguments]
         types = tuple(map(type, values))
         # True is 1 to a dictionary, but not to us; so is (True, True).
-        if data.dtype.isnative and (tuple not in types or all(map(_plain, values))):
-            shapes = data.shape, data.strides, weight.shape, weight.strides, data.dtype.str
-            key = kind, arguments, types, shapes
+        if dtype.isnative and (tuple not in types or all(map(_plain, values))):
+            key = (
+                kind, values, types, dtype,
+                data.shape, data.strides, weight.shape, weight.strides,
+            )  # fmt: skip
             try:
                 quick = _QUICK.get(key)
             except TypeError:  # a list is a good argument, but no key
                 quick = key = None
             if quick is not None and (out is None or not _overlap(out, weight)):
-                result = quick(data, quick.pack(weight), out)
+                result = quick.eager(data, weight, out)
                 if result is not None:
                     return result
-    op = kind(**dict(arguments))
+    op = kind(**dict(zip(names, values, strict=True)))
     result = _checked(op, data, weight, bias, out)
     if key is not None and data.ndim == weight.ndim and len(_QUICK) < MOST_QUICK:
         quick = Quick.make(op, data, weight)

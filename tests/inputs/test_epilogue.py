@@ -10,6 +10,7 @@ from errors.callees import OPERATORS, Callee
 from tconv import calls, engine
 from tconv.problem import Activation, Operand
 from tconv.problem.activation import SLOPES
+from tconv.quick import activated
 
 DATA = {name: each for name, each in OPERATORS.items() if each.kind.wanted is not Operand.WEIGHTS}
 BIASED = {name: each for name, each in DATA.items() if each.bias() is not None}
@@ -106,10 +107,7 @@ def test_activations_share_packed_weights_and_kernels() -> None:
     """One plan for each, but none repacks or recompiles what sums."""
     problem = tconv.onnx.Conv().problem((1, 64, 8, 8), (32, 64, 3, 3))
     plain = engine.executable(problem)
-    shared = [
-        engine.executable(calls._activated(problem, Activation(name)))  # noqa: SLF001 - as bind does
-        for name in ("relu", "tanh")
-    ]
+    shared = [engine.executable(activated(problem, Activation(name))) for name in ("relu", "tanh")]
 
     assert {run.packing for run in (plain, *shared)} == {plain.packing}
     assert {run._compiled.kernel for run in (plain, *shared)} == {plain._compiled.kernel}  # noqa: SLF001 - told nowhere else
@@ -119,6 +117,6 @@ def test_the_plan_names_the_activation() -> None:
     """In the step that stores."""
     problem = tconv.onnx.Conv().problem((1, 64, 8, 8), (32, 64, 3, 3))
     for each, shown in ((Activation("relu"), "relu, "), (Activation("elu", 2.0), "elu(2), ")):
-        text = str(engine.plan(calls._activated(problem, each)))  # noqa: SLF001 - as bind does
+        text = str(engine.plan(activated(problem, each)))
 
         assert f"store         {shown}layout" in text

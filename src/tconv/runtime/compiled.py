@@ -1,5 +1,6 @@
 """Run compiled plans on arrays."""
 
+import math
 from array import array
 from collections.abc import Mapping
 from typing import Any
@@ -36,6 +37,7 @@ Array = npt.NDArray[Any]
 MOST_LAUNCHES = 64  # kept for each problem; a stream of odd strides must not pile up
 SPARE = 64  # elements that kernels may read past the end of a bias
 SMALL_PACKING = 32_768  # weights, likewise
+MOST_KEPT = 1 << 14  # bytes of packed weights whose memory is used again
 
 
 class PackedWeights:
@@ -46,6 +48,43 @@ class PackedWeights:
     def __init__(self, panels: Array, where: int, source: Array, *, finite: bool) -> None:
         self.panels, self.address, self.source = panels, where, source
         self.finite = finite  # with infinities, zeros around the picture must not be multiplied
+
+
+class Room(PackedWeights):
+    """Memory for packed weights that are needed once, and for the flag of infinite ones."""
+
+    __slots__ = ("flag", "flag_address")
+
+    def __init__(self, size: int) -> None:
+        super().__init__(*on_lines(size), np.empty(0), finite=False)
+        self.flag = array("q", [0])
+        self.flag_address = self.flag.buffer_info()[0]
+
+
+class Repacking:
+    """Packs small weights again and again.
+
+    Calls may come from several threads at once: each takes memory of its own, and whoever has
+    used it appends it to ``spare`` again.
+    """
+
+    __slots__ = ("item", "launch", "size", "spare")
+
+    def __init__(self, launch: Launch, size: int, item: int) -> None:
+        self.launch, self.size, self.item = launch, size, item
+        self.spare: list[Room] = []
+
+    def __call__(self, weights: Array) -> Room:
+        """Return the weights as panels; they are as infinite as any if they lie askew."""
+        spare = self.spare
+        room = spare.pop() if spare else Room(self.size)
+        source, flag = address(weights), room.flag
+        room.finite = False
+        if source % self.item == 0:
+            flag[0] = 0
+            self.launch(source, room.address, room.flag_address)
+            room.finite = flag[0] == 0
+        return room
 
 
 class Runner:
@@ -182,17 +221,29 @@ class PanelRunner(Runner):
         """Return the weights as panels, zeros past the last column."""
         weights = addressable(weights)
         panels, target = on_lines(self.packed_size * self.packed_type.itemsize)
-        launch = self.packings.get(weights.strides)
-        if launch is None:
-            steps = tuple(stride // self.dtype.itemsize for stride in weights.strides)
-            kernel, record, items, scratch = self.packing(steps)
-            single = weights.size < SMALL_PACKING
-            launch = Launch(kernel, list(record), scratch, items, single=single)
-            if len(self.packings) < MOST_LAUNCHES:
-                self.packings[weights.strides] = launch
         flag = array("q", [0])
+        launch = self.packing_launch(weights.strides)
         launch(address(weights), target, flag.buffer_info()[0])
         return PackedWeights(panels, target, weights, finite=not flag[0])
+
+    def repacking(self, strides: tuple[int, ...]) -> "Repacking | None":
+        """Return what packs small weights of these strides again and again."""
+        size, item = self.packed_size * self.packed_type.itemsize, self.dtype.itemsize
+        if size > MOST_KEPT or any(stride % item for stride in strides):
+            return None
+        return Repacking(self.packing_launch(strides), size, item)
+
+    def packing_launch(self, strides: tuple[int, ...]) -> Launch:
+        """Return the kernel that packs weights of these strides."""
+        launch = self.packings.get(strides)
+        if launch is None:
+            steps = tuple(stride // self.dtype.itemsize for stride in strides)
+            kernel, record, items, scratch = self.packing(steps)
+            single = math.prod(self.problem.shape(Operand.WEIGHTS)) < SMALL_PACKING
+            launch = Launch(kernel, list(record), scratch, items, single=single)
+            if len(self.packings) < MOST_LAUNCHES:
+                self.packings[strides] = launch
+        return launch
 
     def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int, int]:
         """Return the kernel that packs, its record, work items and bytes of scratch."""

@@ -4,6 +4,7 @@ import ctypes
 import secrets
 from array import array
 from itertools import count
+from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ Array = npt.NDArray[Any]
 KERNEL = ctypes.CFUNCTYPE(None, *[ctypes.c_size_t] * 3)
 
 _calls = count(secrets.randbits(62))  # scratch may hold anything, but hardly this
+
+_WRITE = [Struct(f"{some}q").pack_into for some in range(9)]  # addresses into a record
 
 SMALL = 500_000  # flops below which waking a worker costs more than it saves
 
@@ -69,7 +72,7 @@ class Launch:
             where = record.buffer_info()[0]
         if self.numbered:
             addresses = (*addresses, next(_calls))
-        record[: len(addresses)] = array("q", addresses)
+        _WRITE[len(addresses)](record, 0, *addresses)
         size = self.scratch_bytes
         if self.alone is not None:
             self.alone(where, scratch_address(size), 0)
