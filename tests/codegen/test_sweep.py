@@ -1,6 +1,7 @@
 """Sweeps and tallies of grouped layers: machine code equals its meaning, for every kind."""
 
 from collections.abc import Callable
+from dataclasses import fields
 from functools import cache
 from itertools import product
 from typing import Any
@@ -13,11 +14,13 @@ from llvmlite import ir
 from codegen.meanings import Code
 from codegen.test_assembly import MACHINES, is_fused, loops, spills
 from strategies import whole_numbers
-from tconv.codegen.block import KernelShape
+from tconv.codegen.block import KernelShape, SweepShape
 from tconv.codegen.sweep import emit_sweep, sweep_meaning
+from tconv.codegen.sweep_record import SWEEP_NUMBERS, Sweep
 from tconv.codegen.tally import emit_tally, tally_meaning
 from tconv.jit import emit_assembly, host_machine
-from tconv.plan.grouped import KINDS, ROWS
+from tconv.plan.grouped_weights import KINDS
+from tconv.plan.stretches import ANY, PIECES, ROWS, Kind
 from tconv.problem import DTYPES, accumulator
 from tconv.runtime.kernels import kernel_shape
 
@@ -27,13 +30,19 @@ every_stored_type = pytest.mark.parametrize("dtype", DTYPES)
 every_kind = pytest.mark.parametrize("kind", range(len(KINDS)), ids=map(str, KINDS))
 GUARD = 99
 
+EXACT = [Kind(taps, ratio, cut=False) for ratio, pieces in PIECES.items() for taps in pieces]
+CUT = [Kind(2, 1, cut=True), Kind(3, 2, cut=True)]
+SWEEPS = (ANY, Kind(1, 0, cut=False), *EXACT, *CUT)
+WINDOWS = (1, 3)
+
 
 @cache
-def sweeps(dtype: str) -> tuple[Code, str]:
-    """Compile all sweeps of a type."""
+def sweeps(dtype: str, kind: Kind) -> tuple[Code, str]:
+    """Compile the sweeps of a kind and type."""
     made = Code()
     shape = KernelShape(dtype, host_machine().lanes(dtype), 1, (ROWS,))
-    return made, made.add(emit_sweep(made.module, shape))
+    kinds = (ANY,) if kind == ANY else (ANY, kind)
+    return made, made.add(emit_sweep(made.module, SweepShape(shape, kinds, WINDOWS)))
 
 
 @cache
@@ -47,16 +56,16 @@ def tallies(dtype: str) -> tuple[Code, str]:
 class Points:
     """Some points with panels of lanes, and what each of them meets by every segment."""
 
-    def __init__(self, dtype: str, kind: int, numbers: tuple[int, int, int]) -> None:
+    def __init__(self, dtype: str, kind: tuple[int, int], numbers: tuple[int, int, int]) -> None:
         self.count, self.panels, self.segments = numbers
         self.lanes = host_machine().lanes(dtype)
         self.sums = accumulator(dtype).name
-        self.taps, ratio = KINDS[kind]
+        self.taps, ratio = kind
         self.ratio = ratio or 3  # the kernel for any taps takes any step
         self.width = (self.panels + 1) * self.lanes  # room between points
         line = self.ratio * (self.count - 1) + self.taps
-        self.data = whole_numbers((self.segments, line, self.width), dtype, kind)
-        self.order = np.random.default_rng(kind).permutation(self.segments)
+        self.data = whole_numbers((self.segments, line, self.width), dtype, self.taps)
+        self.order = np.random.default_rng(self.taps).permutation(self.segments)
         places = [s * line * self.width for s in self.order]
         weights = [s * self.taps * self.lanes for s in range(self.segments)]
         self.table = np.array([*zip(places, weights, strict=True)], np.int64).ravel()
@@ -73,44 +82,66 @@ class Points:
         return met.astype(self.sums).transpose(1, 3, 0, 2, 4)
 
 
-def cases(kind: int) -> list[tuple[int, int, int]]:
+def cases(*, any_points: bool) -> list[tuple[int, int, int]]:
     """Return numbers of points, panels and segments; fast kernels take some points at least."""
-    least = 1 if KINDS[kind][1] == 0 else ROWS
+    least = 1 if any_points else ROWS
     counts = range(least, 2 * ROWS + 2)
     return [*product(counts, (1, 2, 3), (0, 1, 3))]
 
 
-@every_stored_type
-@every_kind
-@pytest.mark.parametrize("back", [0, 3])
-def test_a_sweep_equals_its_meaning(dtype: str, kind: int, back: int) -> None:
-    """Points on, before and behind whole tiles; panels by twos and one more, the last moved."""
-    made, name = sweeps(dtype)
-    for numbers in cases(kind):
-        p = Points(dtype, kind, numbers)
-        if back and p.panels == 1:
-            continue  # there is none before the last
-        weights = whole_numbers((p.panels, p.segments, p.taps, p.lanes), p.sums, 1)
-        start = whole_numbers((p.panels, p.lanes), p.sums, 2)
-        out = np.full((p.count, p.width), GUARD, p.data.dtype)
-        expected = out.copy()
-        met = p.met(back)
-        sums = sweep_meaning(np.broadcast_to(start, (p.count, *start.shape)), met, weights)
-        for panel in range(p.panels):
-            begin = panel * p.lanes - (back if panel == p.panels - 1 else 0)
-            # What the last panel is moved onto is written by it, or the same.
-            expected[:, begin : begin + p.lanes] = sums[:, panel]
-        table = p.table.copy()
-        table[1::2] //= p.taps * p.lanes
-        panel = p.segments * p.taps * p.lanes
-        steps = (
-            p.ratio * p.width, p.width, p.width, p.lanes, panel, p.taps * p.lanes, back, 0, 0,
-            p.count, p.panels, 0, 0,
-        )  # fmt: skip
-        ends = out, p.data, weights, start, table, p.segments, p.taps
-        made.call(name, kind, *ends, *steps, np.zeros(p.lanes, p.sums))
+def common_of(**numbers: int | Array) -> Array:
+    """Return what sweeps have in common, as they read it."""
+    found = dict.fromkeys((field.name for field in fields(Sweep)), 0)
+    for name, value in numbers.items():
+        found[name] = value.ctypes.data if isinstance(value, np.ndarray) else value
+    assert len(found) == SWEEP_NUMBERS
+    return np.array([*found.values()], np.int64)
 
-        np.testing.assert_array_equal(out.astype(float), expected.astype(float), str(numbers))
+
+@every_stored_type
+@pytest.mark.parametrize("kind", SWEEPS, ids=str)
+@pytest.mark.parametrize("back", [0, 3])
+def test_a_sweep_equals_its_meaning(dtype: str, kind: Kind, back: int) -> None:
+    """Points on, before and behind whole tiles; panels by twos and one more, the last moved.
+
+    Two phases of the same taps: the second reads a point further, with weights of its own.
+    """
+    made, name = sweeps(dtype, kind)
+    taps = kind.taps * (1 + kind.cut)
+    for (count, panels, segments), lines in product(cases(any_points=kind == ANY), (0, 1)):
+        p = Points(dtype, (taps, kind.ratio), (count + 1, panels, segments))
+        if (back and panels == 1) or (lines and (kind.cut or not segments)):
+            continue  # there is none before the last; unrolled kernels take whole windows
+        weights = whole_numbers((2, panels, segments, taps, p.lanes), p.sums, 1)
+        start = whole_numbers((panels, p.lanes), p.sums, 2)
+        out = np.full((count, 2, p.width), GUARD, p.data.dtype)
+        expected = out.copy()
+        met, step = p.met(back), p.ratio * p.width
+        for phase in range(2):
+            points = slice(phase, phase + count)
+            begun = np.broadcast_to(start, (count, *start.shape))
+            sums = sweep_meaning(begun, met[points], weights[phase])
+            for panel in range(panels):
+                begin = panel * p.lanes - (back if panel == panels - 1 else 0)
+                # What the last panel is moved onto is written by it, or the same.
+                expected[:, phase, begin : begin + p.lanes] = sums[:, panel]
+        table = p.table.copy()
+        table[1::2] //= taps * p.lanes
+        row = taps * p.lanes
+        shifts = np.array([0, weights[0].size], np.int64)
+        common = common_of(
+            weights=weights, shifts=shifts, start=start, table=table, rows=segments,
+            lines=segments * lines, in_x=step, out_x=p.width, in_step=step,
+            out_step=2 * p.width, tap_step=p.width, start_step=p.lanes,
+            weights_step=segments * row, back=back, panels=panels,
+            zeros=np.zeros(p.lanes, p.sums),
+        )  # fmt: skip
+        meetings = np.array([[phase, phase, taps, 0, row] for phase in range(2)], np.int64)
+        index = 0 if kind == ANY else 1
+        made.call(name, index, common, meetings, 2, p.data, out, count)
+
+        numbers = str((count, panels, segments, lines))
+        np.testing.assert_array_equal(out.astype(float), expected.astype(float), numbers)
 
 
 @every_type
@@ -118,9 +149,9 @@ def test_a_sweep_equals_its_meaning(dtype: str, kind: int, back: int) -> None:
 def test_a_tally_equals_its_meaning(dtype: str, kind: int) -> None:
     """Every point once, on top of what the sums were."""
     made, name = tallies(dtype)
-    for numbers in cases(kind):
+    for numbers in cases(any_points=KINDS[kind][1] == 0):
         count = numbers[0] if KINDS[kind][1] == 0 else numbers[0] // ROWS * ROWS
-        p = Points(dtype, kind, (count, *numbers[1:]))
+        p = Points(dtype, KINDS[kind], (count, *numbers[1:]))
         coarse = whole_numbers((p.count, p.width), dtype, 1)
         sums = whole_numbers((p.panels, p.segments, p.taps, p.lanes), dtype, 2)
         used = coarse[:, : p.panels * p.lanes].reshape(p.count, p.panels, p.lanes)
@@ -132,7 +163,12 @@ def test_a_tally_equals_its_meaning(dtype: str, kind: int) -> None:
         np.testing.assert_array_equal(sums, expected, str(numbers))
 
 
-@pytest.mark.parametrize("emit", [emit_sweep, emit_tally])
+def emit_all_sweeps(module: ir.Module, shape: KernelShape) -> ir.Function:
+    """Emit sweeps of every kind, and of windows."""
+    return emit_sweep(module, SweepShape(shape, SWEEPS, (1, 2, 3, 4, 5)))
+
+
+@pytest.mark.parametrize("emit", [emit_all_sweeps, emit_tally])
 @pytest.mark.parametrize("cpu", MACHINES)
 def test_sums_stay_in_registers(
     emit: Callable[[ir.Module, KernelShape], ir.Function], cpu: str

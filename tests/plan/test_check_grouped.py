@@ -137,11 +137,14 @@ CHANGES = [
     *(Change(name, -1, 1) for name in ("spans", "pitches", "steps_in")),
     *(Change("table", by, i) for by in (-1, 1, 16) for i in (0, 1, 2, 5)),
     *(Change(name, +1) for name in ("phase_weights", "row_start")),
-    *(Change("inner_low", by, i) for by, i in ((-1, 0), (1, 0), (1, 1))),
-    *(Change("inner_high", by, i) for by, i in ((1, 0), (-1, 0), (-1, 1))),
+    *(Change("stretch_low", by, i) for by in (-1, 1) for i in (0, 1)),
+    *(Change("stretch_high", by, i) for by in (-1, 1) for i in (0, 1)),
+    *(Change(f"stretch{name}", by) for name in ("es", "_count", "_start") for by in (-1, 1)),
+    *(Change(f"kind{name}", by) for name in ("", "_start", "_count") for by in (-1, 9)),
+    *(Change("meetings", by, i) for by in (-1, 1) for i in range(10)),
+    *(Change("packed_meetings", by, i) for by in (-1, 1) for i in range(10)),
     *(Change("outer_offsets", by, i) for by in (-1, 1) for i in (0, 1, 3)),
-    *(Change("last_offsets", by, i) for by in (-1, 1) for i in (0, 1)),
-    *(Change(name, +1) for name in ("last_kind", "last_pieces", "last_count", "outer_count")),
+    *(Change(name, +1) for name in ("last_kind", "outer_count", "apart")),
     Change("together", -(10**6)),
     *(Change(name, +1) for name in ("shift_out", "step_out")),
     *(Change(name, +1, i) for name in ("shifts_out", "steps_out") for i in (0, 1)),
@@ -158,19 +161,20 @@ def test_a_layer_with_one_wrong_number_is_refused(change: Change) -> None:
 
 
 CUT_CHANGES = [
-    *(Change("last_pieces", by) for by in (-1, 1)),
-    *(Change("cut_start", by, i) for by, i in ((-1, 0), (-1, 1), (10**6, 1))),
-    *(Change("scratch_cut", by) for by in (-32, 10**6)),
+    *(Change("last_kind", 9, i) for i in (0, 1)),
+    *(Change("packed_meetings", by, 2) for by in (-1, 1)),
 ]
 
 
 def test_rows_of_taps_that_are_cut_wrong_are_refused() -> None:
     """Both phases of the last axis have more taps than a kernel takes at once."""
-    axes = (Axis(7, 4, 3, 2, 1, 1), Axis(22, 8, 16, 2, 1, 4))
+    axes = (Axis(7, 4, 3, 2, 1, 1), Axis(22, 8, 12, 2, 1, 4))
     problem = Problem(Operand.FINE, 1, 24, 1, 1, axes, "float32", *NXC, Layout("gc f x"))
     recipe = planned(problem, AVX2)
 
     check(problem, recipe)
+    assert isinstance(recipe, Grouped)
+    assert {(kind.taps, kind.cut) for kind in recipe.kinds} >= {(3, True)}
     for change in CUT_CHANGES:
         with pytest.raises(InternalError):
             check(problem, change.apply(recipe))

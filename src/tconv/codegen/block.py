@@ -15,6 +15,7 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
+from tconv.plan.stretches import Kind
 from tconv.plan.transforms import Form
 
 MOST_AXES = 64  # NumPy's own limit
@@ -42,6 +43,18 @@ class TransformShape:
 
     shape: KernelShape
     forms: tuple[Form, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SweepShape:
+    """What is baked: the type, and the kernels of the last axis.
+
+    They have others beside them that unroll so many rows of taps.
+    """
+
+    shape: KernelShape
+    kinds: tuple[Kind, ...]
+    windows: tuple[int, ...]
 
 
 class Record:

@@ -188,6 +188,15 @@ def declared(
     return found or ir.Function(module, ir.FunctionType(result, arguments), name)
 
 
+def opaque(b: ir.IRBuilder, pointer: ir.Value) -> ir.Value:
+    """Return the same pointer as a number that LLVM knows nothing of.
+
+    Or it keeps one pointer for every place that is read from there, more than registers hold.
+    """
+    kind = ir.FunctionType(pointer.type, [pointer.type])
+    return b.asm(kind, "", "=r,0", [pointer], side_effect=False)
+
+
 def zeros(kind: ir.VectorType) -> ir.Constant:
     """Return a vector of zeros."""
     return ir.Constant(kind, [0.0] * kind.count)

@@ -1,6 +1,6 @@
 """Grouped layers: every lane of a vector is a group, so no vector is half empty."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
@@ -9,6 +9,7 @@ from tconv.codegen.block import (
     Block,
     KernelShape,
     Record,
+    SweepShape,
     emit_block,
     emit_line_offset,
     emit_region_extents,
@@ -27,11 +28,13 @@ from tconv.codegen.build import (
     smaller,
 )
 from tconv.codegen.gather import settle_phase, target_line
-from tconv.codegen.grouped_direct import Line, Place, cut_rows, find_phase, run_direct
-from tconv.codegen.meetings import Tables, tap_step
+from tconv.codegen.grouped_direct import Line, Place, run_direct
+from tconv.codegen.meetings import Tables
 from tconv.codegen.panels import Packing, emit_pack_groups, emit_store_groups, first_group
-from tconv.codegen.sweep import Sweep, emit_sweep
-from tconv.plan.grouped import ARRAYS, FIELDS, ROWS
+from tconv.codegen.sweep import emit_sweep
+from tconv.codegen.sweep_record import SWEEP_NUMBERS, Sweep, whole_lines
+from tconv.plan.grouped import ARRAYS, FIELDS, MEETING
+from tconv.plan.stretches import ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +45,15 @@ class _Parts:
     store: ir.Function
 
 
-def emit_grouped(module: ir.Module, shape: KernelShape) -> ir.Function:
+def emit_grouped(module: ir.Module, baked: SweepShape) -> ir.Function:
     """Emit ``grouped(record, scratch, item)``, public."""
+    shape = baked.shape
     pointer = FLOATS[shape.dtype].as_pointer()
-    sweep = emit_sweep(module, shape)
+    sweep = emit_sweep(module, baked)
     alike = STORED[shape.dtype] == FLOATS[shape.dtype]
     parts = _Parts(
         sweep,
-        sweep if alike else emit_sweep(module, shape, stored=False),
+        sweep if alike else emit_sweep(module, baked, stored=False),
         emit_pack_groups(module, shape),
         emit_store_groups(module, shape),
     )
@@ -61,8 +65,9 @@ def emit_grouped(module: ir.Module, shape: KernelShape) -> ir.Function:
     chunk, rest = b.srem(item, r.chunks), b.sdiv(item, r.chunks)
     block, _ = emit_block(b, r, rest, begins=True)
     where = _find(b, r, shape, scratch, chunk)
-    lie = [b.icmp_signed("==", step, number(1)) for step in (r.source_g, r.target_g, r.depth)]
-    direct = b.and_(lie[0], b.and_(lie[1], lie[2]))
+    direct = b.icmp_signed(">", r.stretches, number(0))
+    for step in (r.source_g, r.target_g, r.depth):
+        direct = b.and_(direct, b.icmp_signed("==", step, number(1)))
     with b.if_then(b.not_(direct)):
         _pack_region(b, r, parts.pack, block, where)
     with counted(b, r.outer_phases) as phase:
@@ -86,16 +91,15 @@ def _find(
     first = b.mul(chunk, r.panels_a_chunk)
     with b.goto_entry_block():
         points = b.alloca(I64, number(MOST_AXES))
+        common = b.alloca(I64, number(SWEEP_NUMBERS))
     stored = STORED[shape.dtype].as_pointer()
-    outer, cut = (
-        b.bitcast(place(b, scratch, where), I64.as_pointer())
-        for where in (r.scratch_outer, r.scratch_cut)
-    )
+    outer = b.bitcast(place(b, scratch, r.scratch_outer), I64.as_pointer())
     biases = b.mul(r.columns, number(shape.lanes))
     return Place(
         region=scratch,
         sums=place(b, scratch, r.scratch_sums),
-        tables=Tables(points, outer, cut),
+        tables=Tables(points, outer, outer),
+        common=common,
         first=first,
         panels=smaller(b, b.sub(r.panels, first), r.panels_a_chunk),
         source=r.pointer_to("source", stored),
@@ -157,52 +161,60 @@ def _run_staged(  # noqa: PLR0913 - which line of what
     begin = larger(b, b.neg(origin), number(0))
     whole = b.mul(b.sub(block.stop, block.start), r.step_out)
     length = b.sub(smaller(b, whole, b.sub(r.size_out, origin)), begin)
-    table = place(b, r.table, r.at("row_start", line.phase))
     rows = b.mul(r.at("outer_count", line.phase), r.depth)
-    cut_rows(b, r, where.tables, table, (rows, packed))
+    common = Sweep(
+        weights=where.weights,
+        shifts=place(b, r.phase_weights, b.mul(line.phase, r.phases)),
+        start=where.bias,
+        table=place(b, r.table, r.at("row_start", line.phase)),
+        rows=rows,
+        lines=whole_lines(b, rows, rows),
+        in_x=packed,
+        out_x=point,
+        in_step=b.mul(r.step_in, packed),
+        out_step=b.mul(r.step_out, point),
+        tap_step=b.mul(r.apart, packed),
+        start_step=biases,
+        weights_step=r.panel_weights,
+        rows_before=number(0),
+        back=number(0),
+        ahead=number(0),
+        ahead_step=number(0),
+        out_ahead=number(0),
+        panels=number(0),
+        activate=r.activate,
+        slope=r.slope,
+        zeros=r.pointer_to("zeros", where.bias.type),
+    )
     with advancing(b, number(0), where.panels) as panel:
-        moved = b.mul(panel.index, r.panel_weights)
-        bias = place(b, where.bias, b.mul(panel.index, biases))
         panels = smaller(b, b.sub(where.panels, panel.index), r.stage)
-        with counted(b, r.phases) as x, counted(b, r.columns) as column:
-            phase = find_phase(b, r, shape, where, (line.phase, x.index))
-            lowest = larger(b, block.start, r.at("last_low", x.index))
-            highest = smaller(b, block.stop, r.at("last_high", x.index))
-            low, count = b.sub(lowest, block.start), b.sub(highest, lowest)
-            in_step = b.mul(r.step_in, packed)
-            shift = b.sub(phase.first_offset(b), r.low_in)
-            read = b.add(b.mul(low, in_step), b.mul(panel.index, lanes))
-            read = b.add(read, b.mul(shift, packed))
-            put = b.mul(b.add(b.mul(low, r.step_out), x.index), point)
-            taken = b.add(moved, b.mul(column.index, phase.column_weights))
-            # Fast kernels sum some points more than there may be; these are never stored.
-            fewest = b.select(b.icmp_signed("==", phase.kind, number(0)), number(0), number(ROWS))
-            none = b.icmp_signed("==", phase.taps, number(0))
-            sweep = Sweep(
-                out=place(b, where.sums, b.add(put, b.mul(column.index, pitch))),
-                data=place(b, begin_data, read),
-                weights=place(b, phase.weights, taken),
+        weights = place(b, where.weights, b.mul(panel.index, r.panel_weights))
+        bias = place(b, where.bias, b.mul(panel.index, biases))
+        data = place(b, begin_data, b.mul(panel.index, lanes))
+        with counted(b, r.columns) as column:
+            replace(
+                common,
+                weights=weights,
                 start=place(b, bias, b.mul(column.index, lanes)),
-                table=phase.table(b, r, where.tables, table),
-                rows=b.select(none, number(0), phase.rows(b, rows)),
-                taps=phase.taps,
-                in_step=in_step,
-                tap_step=tap_step(b, phase.offsets, phase.taps, packed),
-                out_step=b.mul(r.step_out, point),
-                start_step=biases,
-                weights_step=r.panel_weights,
-                row_weights=b.mul(phase.taps, lanes),
-                back=number(0),
-                ahead=number(0),
-                ahead_step=number(0),
-                count=larger(b, count, fewest),
+                rows_before=b.mul(column.index, rows),
                 panels=panels,
-                activate=r.activate,
-                slope=r.slope,
-                zeros=r.pointer_to("zeros", where.bias.type),
-            )
-            with b.if_then(b.icmp_signed(">", count, number(0)), likely=True):
-                b.call(parts.sweep_packed, [phase.kind, *sweep.values()])
+            ).keep(b, where.common)
+            out = place(b, where.sums, b.mul(column.index, pitch))
+            with counted(b, r.phases) as x:
+                lowest = larger(b, block.start, r.at("last_low", x.index))
+                highest = smaller(b, block.stop, r.at("last_high", x.index))
+                low, count = b.sub(lowest, block.start), b.sub(highest, lowest)
+                kind = r.at("last_kind", x.index)
+                # Fast kernels sum some points more than there may be; these are never stored.
+                fewest = b.select(b.icmp_signed("==", kind, number(0)), number(0), number(ROWS))
+                ends = [
+                    place(b, data, b.mul(low, common.in_step)),
+                    place(b, out, b.mul(low, common.out_step)),
+                ]
+                meeting = place(b, r.packed_meetings, b.mul(x.index, number(len(MEETING))))
+                numbers = [kind, where.common, meeting, number(1), *ends, larger(b, count, fewest)]
+                with b.if_then(b.icmp_signed(">", count, number(0)), likely=True):
+                    b.call(parts.sweep_packed, numbers)
         moved = b.mul(b.add(origin, begin), r.target_x)
         sums = place(b, where.sums, b.mul(begin, point))
         with counted(b, panels) as one:

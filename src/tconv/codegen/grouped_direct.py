@@ -1,7 +1,8 @@
 """Grouped layers in place: read from the source and written to the target, nothing packed.
 
-Points that meet all taps of the last axis are summed by fast kernels, some at a time; those
-at the ends of a line by the one that takes any taps.  What falls outside is left out.
+Points of a line that meet the same taps are summed together, in all phases of the last axis:
+what they share stays in the first cache, and lines are written from one end to the other.
+What falls outside is left out.
 """
 
 from dataclasses import dataclass
@@ -9,11 +10,13 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tconv.codegen.block import Block, KernelShape, Record
-from tconv.codegen.build import advancing, counted, larger, load, number, place, smaller, store
-from tconv.codegen.meetings import Tables, fill_outer, tap_step, taps_met
+from tconv.codegen.build import BYTES, advancing, counted, larger, number, place, smaller
+from tconv.codegen.meetings import Tables, fill_outer
 from tconv.codegen.panels import first_group
-from tconv.codegen.sweep import Sweep
-from tconv.plan.grouped import ROWS
+from tconv.codegen.sweep_record import Sweep, whole_lines
+from tconv.plan.stretches import ROWS
+
+MOST_AHEAD, RUN_AHEAD = 8192, 512  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,7 @@ class Place:
     region: ir.Value
     sums: ir.Value
     tables: Tables
+    common: ir.Value  # what sweeps have in common
     first: ir.Value  # panel
     panels: ir.Value  # of this item
     source: ir.Value
@@ -40,84 +44,6 @@ class Line:
     target: ir.Value  # where it is stored
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """One phase of the last axis: its kernel and its weights."""
-
-    kind: ir.Value
-    pieces: ir.Value  # of a row of taps
-    taps: ir.Value  # of the last axis
-    offsets: ir.Value
-    x: ir.Value  # its number
-    weights: ir.Value
-    column_weights: ir.Value  # elements from one written channel to the next
-
-    def table(self, b: ir.IRBuilder, r: Record, tables: Tables, rows: ir.Value) -> ir.Value:
-        """Return the table for its kernel: of rows, or of the pieces that they were cut into."""
-        cut = b.icmp_signed(">", self.pieces, number(1))
-        return b.select(cut, place(b, tables.segments, r.at("cut_start", self.x)), rows)
-
-    def rows(self, b: ir.IRBuilder, rows: ir.Value) -> ir.Value:
-        """Return how many entries that table has."""
-        return b.mul(rows, larger(b, self.pieces, number(1)))
-
-    def first_offset(self, b: ir.IRBuilder) -> ir.Value:
-        """Return what the first tap adds to the place read; any number if there is none."""
-        return load(b, self.offsets)
-
-
-def find_phase(
-    b: ir.IRBuilder,
-    r: Record,
-    shape: KernelShape,
-    where: Place,
-    numbers: tuple[ir.Value, ir.Value],
-) -> Phase:
-    """Look up a phase of the outer axes and one of the last axis."""
-    phase, x = numbers
-    both = b.add(b.mul(phase, r.phases), x)
-    taps = r.at("last_count", x)
-    weights = b.mul(b.mul(r.at("outer_count", phase), taps), r.depth)
-    return Phase(
-        r.at("last_kind", x),
-        r.at("last_pieces", x),
-        taps,
-        place(b, r.last_offsets, r.at("last_start", x)),
-        x,
-        place(b, where.weights, r.at("phase_weights", both)),
-        b.mul(weights, number(shape.lanes)),
-    )
-
-
-def cut_rows(
-    b: ir.IRBuilder,
-    r: Record,
-    tables: Tables,
-    rows: ir.Value,
-    numbers: tuple[ir.Value, ir.Value],
-) -> None:
-    """Cut rows of more taps than a kernel takes at once into pieces, for each phase.
-
-    The numbers are how many rows there are, and how far apart points lie.
-    """
-    count, point = numbers
-    with counted(b, r.phases) as x:
-        pieces = r.at("last_pieces", x.index)
-        with b.if_then(b.icmp_signed(">", pieces, number(1)), likely=False):
-            taps = r.at("last_count", x.index)
-            offsets = place(b, r.last_offsets, r.at("last_start", x.index))
-            apart = b.mul(tap_step(b, offsets, taps, point), b.sdiv(taps, pieces))
-            entry = place(b, tables.segments, r.at("cut_start", x.index))
-            with counted(b, count, [rows, entry]) as row:
-                mine, entry = row.carried
-                with counted(b, pieces, [entry]) as piece:
-                    (into,) = piece.carried
-                    store(b, b.add(load(b, mine), b.mul(piece.index, apart)), into)
-                    store(b, b.add(b.mul(load(b, mine, 1), pieces), piece.index), into, 1)
-                    piece.carried = [place(b, into, 2)]
-                row.carried = [place(b, mine, 2), *piece.carried]
-
-
 def run_direct(  # noqa: PLR0913 - which line of what
     b: ir.IRBuilder,
     r: Record,
@@ -126,66 +52,68 @@ def run_direct(  # noqa: PLR0913 - which line of what
     block: Block,
     which: tuple[Place, Line],
 ) -> None:
-    """Sum a line from the source to the target, where groups lie side by side in both.
-
-    Some points at a time, all phases of the last axis: what they share stays in the first
-    cache, and so do the cache lines that phases write to in turns.
-    """
+    """Sum a line from the source to the target, where groups lie side by side in both."""
     where, line = which
     offsets = place(b, r.outer_offsets, r.at("outer_start", line.phase))
     numbers = line.index, offsets, r.at("outer_count", line.phase), r.source_steps
     rows = fill_outer(b, r, block, where.tables, numbers)
-    cut_rows(b, r, where.tables, where.tables.outer, (rows, r.source_x))
-    with advancing(b, block.start, block.stop) as some:
-        end = smaller(b, b.add(some.index, r.together), block.stop)
-        with counted(b, r.phases) as x:
-            phase = find_phase(b, r, shape, where, (line.phase, x.index))
-            low = larger(b, some.index, r.at("last_low", x.index))
-            high = smaller(b, end, r.at("last_high", x.index))
-            inner = larger(b, block.start, r.at("inner_low", x.index))
-            behind = smaller(b, high, r.at("inner_high", x.index))
-            first = larger(b, low, inner)
-            any_taps = b.icmp_signed("==", phase.kind, number(0))
-            # A tile may begin among points of the block that are done already.
-            least = b.select(any_taps, number(1), number(ROWS))
-            begin = smaller(b, first, b.sub(behind, least))
-            fits = b.and_(b.icmp_signed("<", first, behind), b.icmp_signed(">=", begin, inner))
-            first = b.select(fits, first, high)
-            with advancing(b, low, high) as run:
-                fast = b.icmp_signed("==", run.index, first)
-                point = b.select(fast, begin, run.index)
-                limit = b.select(b.icmp_signed("<", run.index, first), first, high)
-                limit = b.select(fast, behind, limit)
-                some_points = fast, point, limit, rows
-                run.following = _run_points(b, r, shape, sweep, which, phase, some_points)
+    group = first_group(b, shape, r.groups, where.first)
+    source = place(b, where.source, group)
+    target = place(b, line.target, b.add(group, b.mul(r.shift_out, r.target_x)))
+    with counted(b, r.columns) as column:
+        common = _common(b, r, shape, which, (rows, column.index))
+        common.keep(b, where.common)
+        written = place(b, target, b.mul(column.index, r.target_c))
+        with counted(b, r.stretches) as stretch:
+            low = larger(b, block.start, r.at("stretch_low", stretch.index))
+            high = smaller(b, block.stop, r.at("stretch_high", stretch.index))
+            with b.if_then(b.icmp_signed("<", low, high)):
+                ends = source, written, common.in_step, common.out_step
+                _run_stretch(b, r, sweep, where, ends, (stretch.index, low, high))
+
+
+def _run_stretch(  # noqa: PLR0913 - which points of what
+    b: ir.IRBuilder,
+    r: Record,
+    sweep: ir.Function,
+    where: Place,
+    ends: tuple[ir.Value, ir.Value, ir.Value, ir.Value],
+    numbers: tuple[ir.Value, ir.Value, ir.Value],
+) -> None:
+    """Sum points that meet the same taps; some at a time, if by several kernels."""
+    source, target, in_step, out_step = ends
+    stretch, low, high = numbers
+    first, several = r.at("stretch_start", stretch), r.at("stretch_count", stretch)
+    few = b.icmp_signed("<", b.sub(high, low), number(ROWS))
+    together = b.select(b.icmp_signed("==", several, number(1)), b.sub(high, low), r.together)
+    # A tile may begin among points that are done already.
+    latest = b.select(few, low, b.sub(high, number(ROWS)))
+    with advancing(b, low, high) as some:
+        begin = smaller(b, some.index, latest)
+        end = smaller(b, b.add(some.index, together), high)
+        data = place(b, source, b.mul(begin, in_step))
+        out = place(b, target, b.mul(begin, out_step))
+        with counted(b, several) as turn:
+            kind = b.add(first, turn.index)
+            chosen = b.select(few, number(0), r.at("kind", kind))
+            meetings = place(b, r.meetings, r.at("kind_start", kind))
+            count = r.at("kind_count", kind)
+            b.call(sweep, [chosen, where.common, meetings, count, data, out, b.sub(end, begin)])
         some.following = end
 
 
-def _run_points(  # noqa: PLR0913 - which points of what
+def _common(
     b: ir.IRBuilder,
     r: Record,
     shape: KernelShape,
-    sweep: ir.Function,
     which: tuple[Place, Line],
-    phase: Phase,
-    numbers: tuple[ir.Value, ir.Value, ir.Value, ir.Value],
-) -> ir.Value:
-    """Sum the next points that meet the same taps, for every panel; return the point behind."""
+    numbers: tuple[ir.Value, ir.Value],
+) -> Sweep:
+    """Return what all sums of a line have in common, of so many rows of taps and one channel."""
     where, line = which
-    fast, point, limit, rows = numbers
+    rows, column = numbers
     lanes = number(shape.lanes)
-    begin = b.mul(point, r.step_in)
-    looked = b.select(fast, number(0), phase.taps)  # those that meet all taps are known
-    skipped, met, same = taps_met(b, r, phase.offsets, looked, begin)
-    count = smaller(b, same, b.sub(limit, point))
-    taps = b.select(fast, phase.taps, met)
-    table = b.select(fast, phase.table(b, r, where.tables, where.tables.outer), where.tables.outer)
-    rows = b.select(fast, phase.rows(b, rows), rows)
-    read = b.mul(b.add(begin, load(b, phase.offsets, skipped)), r.source_x)
-    coordinate = b.add(b.add(b.mul(point, r.step_out), r.shift_out), phase.x)
-    group = first_group(b, shape, r.groups, where.first)
-    written = b.add(b.mul(coordinate, r.target_x), group)
-    biases = b.mul(r.columns, lanes)
+    all_rows = b.mul(r.at("outer_count", line.phase), r.depth)
     # The last panel may begin among the groups of the one before.
     ends = b.icmp_signed("==", b.add(where.first, where.panels), r.panels)
     several = b.icmp_signed(">", where.panels, number(1))
@@ -194,33 +122,46 @@ def _run_points(  # noqa: PLR0913 - which points of what
     # read asking for it costs more than it saves.
     above = b.sub(r.outer, number(1))
     row = r.at("source_steps", above)
-    last = b.mul(larger(b, b.sub(rows, number(1)), number(0)), number(2))
-    ahead = b.add(load(b, table, last), b.mul(r.at("steps_in", above), row))
-    ahead = b.select(b.icmp_signed("==", r.step_out, number(1)), ahead, number(0))
-    with counted(b, r.columns) as column:
-        weights = b.add(b.mul(column.index, phase.column_weights), b.mul(skipped, lanes))
-        arguments = Sweep(
-            out=place(b, line.target, b.add(written, b.mul(column.index, r.target_c))),
-            data=place(b, where.source, b.add(read, group)),
-            weights=place(b, phase.weights, weights),
-            start=place(b, where.bias, b.mul(column.index, lanes)),
-            table=table,
-            rows=b.select(b.icmp_signed("==", taps, number(0)), number(0), rows),
-            taps=taps,
-            in_step=b.mul(r.step_in, r.source_x),
-            tap_step=tap_step(b, phase.offsets, phase.taps, r.source_x),
-            out_step=b.mul(r.step_out, r.target_x),
-            start_step=biases,
-            weights_step=r.panel_weights,
-            row_weights=b.mul(phase.taps, lanes),
-            back=b.select(b.and_(ends, several), over, number(0)),
-            ahead=ahead,
-            ahead_step=row,
-            count=count,
-            panels=where.panels,
-            activate=r.activate,
-            slope=r.slope,
-            zeros=r.pointer_to("zeros", where.bias.type),
-        )
-        b.call(sweep, [b.select(fast, phase.kind, number(0)), *arguments.values()])
-    return b.add(point, count)
+    ahead = b.mul(r.at("steps_in", above), row)
+    near = b.or_(b.icmp_signed(">", r.step_out, number(1)), b.icmp_signed("==", above, number(0)))
+    ahead = b.select(near, number(0), ahead)
+    return Sweep(
+        weights=where.weights,
+        shifts=place(b, r.phase_weights, b.mul(line.phase, r.phases)),
+        start=place(b, where.bias, b.mul(column, lanes)),
+        table=where.tables.outer,
+        rows=rows,
+        lines=whole_lines(b, rows, all_rows),
+        in_x=r.source_x,
+        out_x=r.target_x,
+        in_step=b.mul(r.step_in, r.source_x),
+        out_step=b.mul(r.step_out, r.target_x),
+        tap_step=b.mul(r.apart, r.source_x),
+        start_step=b.mul(r.columns, lanes),
+        weights_step=r.panel_weights,
+        rows_before=b.mul(column, all_rows),
+        back=b.select(b.and_(ends, several), over, number(0)),
+        ahead=ahead,
+        ahead_step=row,
+        out_ahead=_out_ahead(b, r, shape),
+        panels=where.panels,
+        activate=r.activate,
+        slope=r.slope,
+        zeros=r.pointer_to("zeros", where.bias.type),
+    )
+
+
+def _out_ahead(b: ir.IRBuilder, r: Record, shape: KernelShape) -> ir.Value:
+    """Return how far before they are written cache lines are asked for, if there are phases.
+
+    They are written in turns, which no machine foresees: two tiles ahead, or one, while that
+    stays in the first cache.  Of larger ones whole runs of lines are written.
+    """
+    item = BYTES[shape.dtype]
+    tile = b.mul(b.mul(number(ROWS), r.step_out), r.target_x)
+    ahead: ir.Value = number(RUN_AHEAD // item)
+    for tiles in (1, 2):
+        far = b.mul(number(tiles), tile)
+        near = b.icmp_signed("<=", far, number(MOST_AHEAD // item))
+        ahead = b.select(near, far, ahead)
+    return b.select(b.icmp_signed("==", r.step_out, number(1)), number(0), ahead)

@@ -32,8 +32,8 @@ from tconv.codegen.meetings import Tables, fill_outer, fill_segments, same_taps,
 from tconv.codegen.panels import Packing, emit_pack_groups, first_group
 from tconv.codegen.rows import zero_fill
 from tconv.codegen.tally import Tally, emit_tally
-from tconv.plan.grouped import ROWS
 from tconv.plan.grouped_weights import ARRAYS, FIELDS
+from tconv.plan.stretches import ROWS
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,31 +77,6 @@ def same_taps(
     return met, b.sdiv(b.add(until, up), r.step_in)
 
 
-def taps_met(
-    b: ir.IRBuilder, r: Record, offsets: ir.Value, taps: ir.Value, begin: ir.Value
-) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Return the first tap of the last axis that a point meets, and how many taps it meets.
-
-    Offsets rise, so no tap between two that are met is not.  The third number is for how many
-    points that is the same.
-    """
-    with counted(b, taps, [number(0), number(0), number(FAR)]) as tap:
-        skipped, met, until = tap.carried
-        here = b.add(begin, load(b, offsets, tap.index))
-        inside = b.icmp_unsigned("<", here, r.size_in)
-        before = b.icmp_signed("<", here, number(0))
-        ends = b.select(inside, b.sub(r.size_in, here), number(FAR))
-        changes = b.select(before, b.neg(here), ends)
-        tap.carried = [
-            b.add(skipped, b.zext(before, I64)),
-            b.add(met, b.zext(inside, I64)),
-            smaller(b, until, changes),
-        ]
-    skipped, met, until = tap.carried
-    up = b.sub(r.step_in, number(1))
-    return skipped, met, b.sdiv(b.add(until, up), r.step_in)
-
-
 def fill_segments(
     b: ir.IRBuilder,
     r: Record,

@@ -1,7 +1,7 @@
 """Sweeps: sums of neighbouring points, one vector of groups after the other."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 
-from tconv.codegen.block import KernelShape
+from tconv.codegen.block import KernelShape, SweepShape
 from tconv.codegen.build import (
     FLOATS,
     I64,
@@ -20,52 +20,21 @@ from tconv.codegen.build import (
     function,
     load,
     number,
+    opaque,
     place,
     prefetch,
     store,
 )
 from tconv.codegen.squares import covered, sizes
 from tconv.codegen.stored import rounded, widened
-from tconv.plan.grouped import KINDS, ROWS
+from tconv.codegen.sweep_record import Sweep
+from tconv.plan.grouped import MEETING, MOST_LINES
+from tconv.plan.stretches import ROWS, Kind
 
 PANELS = 2  # that are summed together: they share cache lines
 MOST_PAIRED = 4  # taps of a piece, for two panels
 
-
-@dataclass(frozen=True, slots=True)
-class Sweep:
-    """The arguments of a sweep, in order.
-
-    ``out[i * out_step + p] = activation(start[p] + sum of weights[p, w, k] * data[d + i * in_step
-    + k * tap_step + p])`` for every point i and panel p, over rows (d, w) of taps k.  The first
-    kind takes any number of taps a row, the others their own.
-    """
-
-    out: ir.Value
-    data: ir.Value
-    weights: ir.Value
-    start: ir.Value  # what sums begin with
-    table: ir.Value  # two for each row of taps: where from a point's data, which of the weights
-    rows: ir.Value
-    taps: ir.Value  # of a row, for the first kind
-    in_step: ir.Value
-    tap_step: ir.Value
-    out_step: ir.Value
-    start_step: ir.Value  # from panel to panel
-    weights_step: ir.Value  # from panel to panel
-    row_weights: ir.Value  # from row to row, for the first kind
-    back: ir.Value  # how far the last panel begins before the end of the one before
-    ahead: ir.Value  # from a point's data: what the next line will read; 0 where it is near
-    ahead_step: ir.Value  # to the row before it
-    count: ir.Value  # of points
-    panels: ir.Value
-    activate: ir.Value  # address of the activation, or 0
-    slope: ir.Value
-    zeros: ir.Value  # as many as a panel has lanes
-
-    def values(self) -> list[ir.Value]:
-        """Return the arguments of a call."""
-        return [getattr(self, field.name) for field in fields(self)]
+MOST_TAPS = 25  # of all rows, that are unrolled
 
 
 def sweep_meaning(
@@ -81,15 +50,34 @@ def sweep_meaning(
 
 
 @dataclass(frozen=True, slots=True)
+class _Meeting:
+    """The numbers of MEETING."""
+
+    offset: ir.Value
+    phase: ir.Value
+    taps: ir.Value
+    weights: ir.Value
+    row_weights: ir.Value
+
+
+@dataclass(frozen=True, slots=True)
 class _Kind:
     """What is baked into one kernel."""
 
     shape: KernelShape
-    taps: int
-    ratio: int  # of the steps of points and taps; 0 is any
+    kind: Kind
+    lines: int  # rows of taps, all unrolled; 0 is any
     stored: bool  # whether data and result are as arrays hold them, or as sums are kept
     finish: ir.Function  # stores sums with an activation
     room: ir.Value  # on the stack, for the sums of a tile
+
+    @property
+    def taps(self) -> int:
+        return self.kind.taps
+
+    @property
+    def ratio(self) -> int:
+        return self.kind.ratio
 
     @property
     def vector(self) -> ir.VectorType:
@@ -102,32 +90,43 @@ class _Kind:
         return load(b, data, index, self.vector)
 
 
-def emit_sweep(module: ir.Module, shape: KernelShape, *, stored: bool = True) -> ir.Function:
-    """Emit ``sweep(kind, ...)``, whose kind is an index of KINDS; there are points to sum.
+def emit_sweep(module: ir.Module, baked: SweepShape, *, stored: bool = True) -> ir.Function:
+    """Emit ``sweep(kind, common, meetings, number, data, out, count)``; there are points to sum.
 
-    Any but the first sums at least ROWS points.  ``stored`` tells whether data and result are
-    as arrays hold them.
+    The kind is an index of what is baked; any but the first sums at least ROWS points.  A
+    meeting is the numbers of :data:`MEETING`.  ``stored`` tells whether data and result are as
+    arrays hold them.
     """
+    shape = baked.shape
     pointer = FLOATS[shape.dtype].as_pointer()
     moved = STORED[shape.dtype].as_pointer() if stored else pointer
-    arguments = [*[moved] * 2, *[pointer] * 2, I64.as_pointer(), *[I64] * 15, pointer]
+    table = I64.as_pointer()
+    arguments = [table, table, I64, moved, moved, I64]
     title = f"sweep_{'stored_' if moved != pointer else ''}{shape.dtype}"
     made, b = function(module, title, [I64, *arguments])
-    s = Sweep(*made.args[1:])
-    after = b.append_basic_block("after")
-    switch = b.switch(made.args[0], after)
     finish = _emit_finish(module, shape, title, stored=stored)
-    for index, (taps, ratio) in enumerate(KINDS):
-        kernel, inside = function(module, f"{title}_{taps}_{ratio}", arguments)
-        room = inside.alloca(FLOATS[shape.dtype], number(PANELS * ROWS * shape.lanes))
-        kind = _Kind(shape, taps, ratio, stored, finish, room)
-        _emit_points(inside, kind, Sweep(*kernel.args))
-        inside.ret_void()
-        case = b.append_basic_block(f"taps{taps}")
-        switch.add_case(number(index), case)
-        b.position_at_end(case)
-        b.call(kernel, s.values())
-        b.branch(after)
+    after = b.append_basic_block("after")
+    lines = Sweep.kept(b, made.args[1], pointer).lines
+    switch = b.switch(b.add(b.mul(made.args[0], number(MOST_LINES + 1)), lines), after)
+    for index, kind in enumerate(baked.kinds):
+        windows = [
+            lines for lines in baked.windows if not kind.cut and kind.taps * lines <= MOST_TAPS
+        ]
+        for unrolled in (0, *windows):
+            name = f"{title}_{kind.taps}_{kind.ratio}_{unrolled}{'_cut' * kind.cut}"
+            kernel, inside = function(module, name, arguments)
+            room = inside.alloca(FLOATS[shape.dtype], number(PANELS * ROWS * shape.lanes))
+            made_of = _Kind(shape, kind, unrolled, stored, finish, room)
+            common = Sweep.kept(inside, kernel.args[0], pointer)
+            _emit_points(inside, made_of, common, kernel.args[1:])
+            inside.ret_void()
+            case = b.append_basic_block(name)
+            others = [rows for rows in range(MOST_LINES + 1) if rows not in windows]
+            for rows in [unrolled] if unrolled else others:
+                switch.add_case(number(index * (MOST_LINES + 1) + rows), case)
+            b.position_at_end(case)
+            b.call(kernel, made.args[1:])
+            b.branch(after)
     b.position_at_end(after)
     b.ret_void()
     return made
@@ -136,8 +135,9 @@ def emit_sweep(module: ir.Module, shape: KernelShape, *, stored: bool = True) ->
 Piece = Callable[[Sequence[ir.Value], ir.Value, ir.Value], list[ir.Value]]
 
 
-def _emit_points(b: ir.IRBuilder, kind: _Kind, s: Sweep) -> None:
-    """Sum all points, some at a time."""
+def _emit_points(b: ir.IRBuilder, kind: _Kind, s: Sweep, arguments: Sequence[ir.Value]) -> None:
+    """Sum all points, some at a time, by every meeting in turn."""
+    meetings, several, data, out, count = arguments
     shape, vector = kind.shape, kind.vector
 
     def single(totals: Sequence[ir.Value], data: ir.Value, weights: ir.Value) -> list[ir.Value]:
@@ -161,28 +161,43 @@ def _emit_points(b: ir.IRBuilder, kind: _Kind, s: Sweep) -> None:
                 sums[r] = fma(b, kept[k], value, sums[r])
         return sums
 
-    if kind.ratio:
+    if kind.ratio or kind.lines:
         # Two panels of more taps would not fit sixteen registers.
         panels = PANELS if kind.taps <= MOST_PAIRED else 1
-        with covered(b, s.count, ROWS, ROWS) as first:
-            _emit_panels(b, kind, s, (first, ROWS, panels), shared)
+        tiles = [(ROWS, panels, shared if kind.ratio else single)]
     else:
-        for rows in sizes(ROWS):
-            with covered(b, s.count, rows, ROWS) as first:
-                _emit_panels(b, kind, s, (first, rows, PANELS), single)
+        tiles = [(rows, PANELS, single) for rows in sizes(ROWS)]
+    for rows, most, piece in tiles:
+        with (
+            covered(b, count, rows, ROWS) as first,
+            counted(b, several, [meetings]) as turn,
+        ):
+            m = _Meeting(*(load(b, turn.carried[0], index) for index in range(len(MEETING))))
+            turn.carried = [place(b, turn.carried[0], len(MEETING))]
+            read = b.add(b.mul(first, s.in_step), b.mul(m.offset, s.in_x))
+            written = b.add(b.mul(first, s.out_step), b.mul(m.phase, s.out_x))
+            taken = b.add(load(b, s.shifts, m.phase), b.mul(m.row_weights, s.rows_before))
+            weights = place(b, s.weights, b.add(taken, m.weights))
+            ends = [place(b, data, read), place(b, out, written), weights, s.start]
+            _emit_panels(b, kind, s, m, (ends, rows, most, piece))
 
 
 def _emit_panels(
-    b: ir.IRBuilder, kind: _Kind, s: Sweep, numbers: tuple[ir.Value, int, int], piece: Piece
+    b: ir.IRBuilder,
+    kind: _Kind,
+    s: Sweep,
+    m: _Meeting,
+    numbers: tuple[list[ir.Value], int, int, Piece],
 ) -> None:
     """Emit the loops over panels of some points: the most at once, then the rest."""
-    first, rows, most = numbers
-    data = place(b, s.data, b.mul(first, s.in_step))
-    out = place(b, s.out, b.mul(first, s.out_step))
-    carried = [data, out, s.weights, s.start]
+    carried, rows, most, piece = numbers
     begin: ir.Value = number(0)
     moved = b.icmp_signed("!=", s.back, number(0))
     lanes = number(kind.shape.lanes)
+    if kind.lines:
+        data, *others = carried
+        reads = [place(b, data, load(b, s.table, 2 * line)) for line in range(kind.lines)]
+        carried = [*reads, *others]
     for panels in sizes(most):
         end = s.panels
         if panels > 1:  # the last panel may not lie beside the one before
@@ -192,10 +207,10 @@ def _emit_panels(
             if panels == 1:
                 last = b.icmp_signed("==", b.add(panel.index, number(1)), s.panels)
                 back = b.select(last, b.neg(s.back), number(0))
-                here[:2] = [place(b, pointer, back) for pointer in here[:2]]
-            _emit_rows(b, kind, s, (here, rows, panels), piece)
+                here[:-2] = [place(b, pointer, back) for pointer in here[:-2]]
+            _emit_rows(b, kind, s, m, (here, rows, panels, piece))
             for _ in range(panels):
-                steps = lanes, lanes, s.weights_step, s.start_step
+                steps = *[lanes] * (len(here) - 2), s.weights_step, s.start_step
                 panel.carried = [
                     place(b, pointer, step)
                     for pointer, step in zip(panel.carried, steps, strict=True)
@@ -207,36 +222,66 @@ def _emit_rows(
     b: ir.IRBuilder,
     kind: _Kind,
     s: Sweep,
-    numbers: tuple[Sequence[ir.Value], int, int],
-    piece: Piece,
+    m: _Meeting,
+    numbers: tuple[Sequence[ir.Value], int, int, Piece],
 ) -> None:
     """Sum some panels of some points over all rows of taps, and store them."""
     lanes, vector = kind.shape.lanes, kind.vector
-    (data, out, weights, start), rows, panels = numbers
+    (*reads, out, weights, start), rows, panels, piece = numbers
+    data = reads[0]
     steps = [b.mul(number(v), s.weights_step) for v in range(panels)]
     begun = []
     for v in range(panels):
         begun += [load(b, start, b.mul(number(v), s.start_step), vector)] * rows
     if kind.ratio:
         with b.if_then(b.icmp_signed("!=", s.ahead, number(0))):
-            for line, j in product(range(2), range(kind.ratio * rows)):
-                soon = place(b, data, b.sub(s.ahead, b.mul(number(line), s.ahead_step)))
-                prefetch(b, place(b, soon, b.mul(number(j), s.tap_step)))
+            last = reads[-1]
+            if not kind.lines:
+                entry = b.mul(b.sub(s.rows, number(1)), number(2))
+                last = place(b, data, load(b, s.table, entry))
+            soon = opaque(b, place(b, last, s.ahead))
+            before = opaque(b, place(b, soon, b.neg(s.ahead_step)))
+            for line, j in product((soon, before), range(kind.ratio * rows)):
+                prefetch(b, place(b, line, b.mul(number(j), s.tap_step)))
+    out = opaque(b, out)
+    with b.if_then(b.icmp_signed("!=", s.out_ahead, number(0))):
+        soon = opaque(b, place(b, out, s.out_ahead))
+        for r in range(rows):
+            prefetch(b, place(b, soon, b.mul(number(r), s.out_step)), write=True)
+    if kind.lines:
+        sums = begun
+        for number_of, read in enumerate(reads):
+            taken = place(b, weights, number_of * kind.taps * lanes)
+            sums = _pieces(b, kind, (sums, opaque(b, read), taken), steps, piece)
+        _emit_store(b, kind, s, (out, rows, panels), sums)
+        return
     with counted(b, s.rows, [s.table, *begun]) as row:
         entry, *totals = row.carried
-        read, which = place(b, data, load(b, entry)), load(b, entry, 1)
+        read, which = opaque(b, place(b, data, load(b, entry))), load(b, entry, 1)
         row.carried = [place(b, entry, 2)]
-        if kind.ratio:
-            taken = place(b, weights, b.mul(which, number(kind.taps * lanes)))
+        taken = place(b, weights, b.mul(which, m.row_weights))
+        if not kind.kind.cut:
             row.carried += _pieces(b, kind, (totals, read, taken), steps, piece)
         else:
-            taken = place(b, weights, b.mul(which, s.row_weights))
-            with counted(b, s.taps, [read, taken, *totals]) as tap:
+            with counted(b, m.taps, [read, taken, *totals], step=kind.taps) as tap:
                 read, taken, *totals = tap.carried
-                tap.carried = [place(b, read, s.tap_step), place(b, taken, lanes)]
+                moved = b.mul(number(kind.taps), s.tap_step)
+                tap.carried = [place(b, read, moved), place(b, taken, kind.taps * lanes)]
                 tap.carried += _pieces(b, kind, (totals, read, taken), steps, piece)
             row.carried += tap.carried[2:]
-    sums = row.carried[1:]
+    _emit_store(b, kind, s, (out, rows, panels), row.carried[1:])
+
+
+def _emit_store(
+    b: ir.IRBuilder,
+    kind: _Kind,
+    s: Sweep,
+    numbers: tuple[ir.Value, int, int],
+    sums: Sequence[ir.Value],
+) -> None:
+    """Store the sums of a tile, by their activation if there is one."""
+    out, rows, panels = numbers
+    lanes = kind.shape.lanes
     with b.if_else(b.icmp_signed("!=", s.activate, number(0)), likely=False) as (yes, no):
         with yes:
             for k, total in enumerate(sums):

@@ -20,7 +20,8 @@ from tconv.codegen.build import (
     store,
 )
 from tconv.codegen.squares import sizes
-from tconv.plan.grouped import KINDS, ROWS
+from tconv.plan.grouped_weights import KINDS
+from tconv.plan.stretches import ROWS
 
 
 @dataclass(frozen=True, slots=True)

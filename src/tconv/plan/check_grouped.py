@@ -24,8 +24,9 @@ from tconv.plan.check_record import (
 from tconv.plan.check_record import Record as PlanRecord
 from tconv.plan.check_record import Scratch as ScratchParts
 from tconv.plan.check_record import all_blocks as blocks_of
-from tconv.plan.grouped import KINDS, ROWS, Grouped
-from tconv.plan.grouped_weights import GroupedWeights
+from tconv.plan.grouped import MEETING, Grouped
+from tconv.plan.grouped_weights import KINDS, GroupedWeights
+from tconv.plan.stretches import ANY, ROWS, Meeting
 from tconv.problem import Axis, Operand, Problem
 
 
@@ -56,6 +57,8 @@ class _GroupedRun:
         self.target = problem.batch, *problem.spatial(self.wanted)
         self.met = [met_by(axis, self.wanted) for axis in problem.axes]
         self.written: set[Point] = set()
+        self.all_taps: list[Meeting] = []  # by phase of the last axis
+        self.in_place: dict[tuple[int, int], Meeting] = {}  # by point and phase of it
 
     def check(self) -> None:
         """Run every block, then look whether anything was left out."""
@@ -67,11 +70,11 @@ class _GroupedRun:
         demand(found == (len(problem.axes), *sizes), "sizes are not the problem's", found)
         items = r.chunks * r.blocks * math.prod(r.outer_of("outer_blocks"))
         demand(self.recipe.items == items, "work items are not all blocks", self.recipe.items)
+        self._check_meetings()
         phases = range(r.outer_phases * r.phases)
         stretches = [self._weights(both) for both in phases]
         demand(apart(stretches, r.panel_weights), "packed weights overlap", stretches)
         demand(r.together > 0, "no points are summed together", r.together)
-        self._check_pieces()
         demand(r.panel_weights == self.recipe.panel_weights, "weights are packed for another", 0)
         for block in blocks_of(r, [*r.outer_of("begins"), r.begin]):
             region, end = pack_region(r, block, self.source, r.depth * r.width)
@@ -87,29 +90,55 @@ class _GroupedRun:
         """Return where the packed weights of a phase lie."""
         r, run = self.r, self.recipe.runs[both]
         taps = sum(map(len, run))
-        counts = r.at("outer_count", both // r.phases), r.at("last_count", both % r.phases)
+        counts = r.at("outer_count", both // r.phases), self.all_taps[both % r.phases].taps
         demand(taps == math.prod(counts), "taps are counted wrong", (taps, counts))
         begin = r.at("phase_weights", both)
         return begin, begin + taps * r.depth * r.columns * self.recipe.lanes
 
-    def _check_pieces(self) -> None:
-        """Refuse rows of taps that are not cut into what kernels take at once."""
+    def _meeting(self, name: str, place: int, kind: int) -> Meeting:
+        """Read a meeting; refuse one that its kernel cannot take."""
+        r, lanes = self.r, self.recipe.lanes
+        offset, phase, taps, weights, row = (r.at(name, place + i) for i in range(len(MEETING)))
+        demand(0 <= phase < r.phases and taps >= 0, "there is no such phase", phase)
+        demand(0 <= kind < len(self.recipe.kinds), "there is no such kernel", kind)
+        chosen = self.recipe.kinds[kind]
+        fits = taps % chosen.taps == 0 if chosen.cut else taps == chosen.taps
+        demand(fits, "a kernel takes other taps at once", (taps, chosen))
+        known = chosen.ratio == 0 or r.step_in == chosen.ratio * r.apart
+        demand(known, "a kernel's step is another", (r.step_in, r.apart))
+        skipped, between = divmod(weights, lanes)
+        demand(between == 0 <= skipped, "a weight is read between vectors", weights)
+        widths = [len(run[0]) for run in self.recipe.runs[phase :: r.phases] if run] or [0]
+        demand(row == widths[0] * lanes, "rows of weights lie elsewhere", row)
+        demand(skipped + taps <= widths[0], "a weight is read that was not packed", weights)
+        return Meeting(offset, phase, taps, skipped)
+
+    def _check_meetings(self) -> None:
+        """Read what points meet, packed and in place, where every point has all its phases."""
         r = self.r
-        rows = r.depth * max(r.at("outer_count", phase) for phase in range(r.outer_phases))
-        tables = []
+        demand(self.recipe.kinds[0] == ANY, "the first kernel does not take anything", 0)
         for x in range(r.phases):
-            kind, taps, pieces = (r.at(f"last_{name}", x) for name in ("kind", "count", "pieces"))
-            piece, ratio = KINDS[kind]
-            whole = pieces * piece == taps if ratio else pieces == 1
-            demand(whole, "a kernel takes other taps at once", (taps, pieces, piece))
-            step = self._tap_step(x)
-            demand(ratio in (0, r.step_in // max(1, step)), "a kernel's step is not", ratio)
-            if pieces > 1:
-                start = r.at("cut_start", x)
-                tables.append((start, start + 2 * rows * pieces))
-                self.scratch.touch_table("cut", tables[-1][1])
-        most = max((end for _, end in tables), default=0)
-        demand(apart(tables, most), "tables of pieces overlap", tables)
+            found = self._meeting("packed_meetings", x * len(MEETING), r.at("last_kind", x))
+            demand(found.phase == x and found.skipped == 0, "a phase is another's", found)
+            self.all_taps.append(found)
+        for stretch in range(r.stretches):
+            points = range(r.at("stretch_low", stretch), r.at("stretch_high", stretch))
+            first = r.at("stretch_start", stretch)
+            for kind in range(first, first + r.at("stretch_count", stretch)):
+                start = r.at("kind_start", kind)
+                for i in range(r.at("kind_count", kind)):
+                    found = self._meeting("meetings", start + i * len(MEETING), r.at("kind", kind))
+                    places = {(q, found.phase) for q in points}
+                    again = places & self.in_place.keys()
+                    demand(not again, "points are summed twice in place", again)
+                    self.in_place |= dict.fromkeys(places, found)
+        due = {
+            (q, x)
+            for x in range(r.phases)
+            for q in range(r.at("last_low", x), r.at("last_high", x))
+        }
+        whole = r.stretches == 0 or due == self.in_place.keys()
+        demand(whole, "points in place are not all points", due ^ self.in_place.keys())
 
     def _run_phase(self, block: Block, region: dict[int, Point | None], phase: int) -> None:
         """Sum and store every point of one phase of the outer axes."""
@@ -133,10 +162,9 @@ class _GroupedRun:
                 due = self._due(point)
                 found = self._packed(region, both, here)
                 demand(found == due, f"the packed sum of {point} is not the relation's", due)
-                inner = r.at("inner_low", x) <= q < r.at("inner_high", x)
-                demand(inner == self._meets_all(x, q), "a point that meets all taps is not", q)
-                found = self._direct(both, (*line, q))
-                demand(found == due, f"the sum of {point} in place is not the relation's", due)
+                if r.stretches:
+                    found = self._direct(both, (*line, q))
+                    demand(found == due, f"the sum of {point} in place is not the relation's", due)
 
     def _store(self, point: Point, place: int) -> None:
         """Note that an output is written, from its place in a line of sums."""
@@ -166,15 +194,15 @@ class _GroupedRun:
         """Return what the sum of a packed point is made of; zeros add nothing."""
         r = self.r
         phase, x = divmod(both, r.phases)
-        point, taps = r.depth * r.width, r.at("last_count", x)
+        point, meeting = r.depth * r.width, self.all_taps[x]
+        taps = meeting.taps
         steps = [*map(mul, r.outer_of("steps_in"), r.outer_of("pitches")), r.step_in * point]
-        shift = r.at("last_offsets", r.at("last_start", x)) - r.low_in
-        origin = sum(map(mul, here, steps)) + shift * point
+        origin = sum(map(mul, here, steps)) + meeting.offset * point
         terms: list[tuple[tuple[Point, Point], int]] = []
         rows = r.at("outer_count", phase) * r.depth
         for row, t in product(range(rows), range(taps)):
             entry = r.at("row_start", phase) + 2 * row
-            place = origin + r.at("table", entry) + t * self._tap_step(x) * point
+            place = origin + r.at("table", entry) + t * r.apart * point
             channel, where = place % point // r.width, place // point * point
             known = where in region and place % r.width == 0
             demand(known, "a kernel reads what was not packed", place)
@@ -189,17 +217,6 @@ class _GroupedRun:
         demand(len(terms) == len(found) * r.depth, "a channel is left out", terms)
         return found
 
-    def _tap_step(self, x: int) -> int:
-        """Return how many points lie between two taps of the last axis."""
-        start, several = self.r.at("last_start", x), self.r.at("last_count", x) > 1
-        return self.r.at("last_offsets", start + several) - self.r.at("last_offsets", start)
-
-    def _meets_all(self, x: int, q: int) -> bool:
-        """Tell whether a point meets every tap of its phase of the last axis."""
-        r, start = self.r, self.r.at("last_start", x)
-        places = (r.at("last_offsets", start + t) for t in range(r.at("last_count", x)))
-        return all(0 <= r.step_in * q + offset < r.size_in for offset in places)
-
     def _direct(self, both: int, point: Point) -> Terms:
         """Return what the sum of a point is made of where nothing is packed."""
         r = self.r
@@ -207,15 +224,16 @@ class _GroupedRun:
         sizes = [*r.outer_of("sizes_in"), r.size_in]
         demand(sizes == [*self.source], "sizes of the source are not the problem's", sizes)
         begins = [*map(mul, point, [*r.outer_of("steps_in"), r.step_in])]
-        taps = r.at("last_count", x)
+        meeting = self.in_place[point[-1], x]
         terms = set()
-        for outer, t in product(range(r.at("outer_count", phase)), range(taps)):
+        for outer, t in product(range(r.at("outer_count", phase)), range(meeting.taps)):
             start = r.at("outer_start", phase) + outer * r.outer
             offsets = [r.at("outer_offsets", start + d) for d in range(r.outer)]
-            offsets.append(r.at("last_offsets", r.at("last_start", x) + t))
+            offsets.append(meeting.offset + t * r.apart)
             read = tuple(map(add, begins, offsets))
+            demand(0 <= read[-1] < r.size_in, "a kernel reads past a line's end", read)
             if inside(read, sizes):
-                terms.add((self.recipe.runs[both][outer][t], read))
+                terms.add((self.recipe.runs[both][outer][meeting.skipped + t], read))
         entries = r.at("outer_count", phase)
         self.scratch.touch_table("outer", 2 * entries)
         return terms

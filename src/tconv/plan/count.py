@@ -15,7 +15,7 @@ from tconv.plan.cells import Cells
 from tconv.plan.check_record import Record
 from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
-from tconv.plan.grouped import ROWS, Grouped, in_place
+from tconv.plan.grouped import Grouped, in_place
 from tconv.plan.grouped_weights import GroupedWeights
 from tconv.plan.phases import (
     AxisPhases,
@@ -26,6 +26,7 @@ from tconv.plan.phases import (
 )
 from tconv.plan.plan import Plan
 from tconv.plan.planes import Planes
+from tconv.plan.stretches import ROWS
 from tconv.plan.tiles import whole_tiles
 from tconv.plan.winograd import Winograd
 from tconv.plan.winograd_axis import cut_axes, products_a_patch

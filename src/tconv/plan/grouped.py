@@ -21,6 +21,15 @@ from tconv.plan.gather import (
 )
 from tconv.plan.machine import Machine
 from tconv.plan.phases import AxisPhases, all_phases
+from tconv.plan.stretches import (
+    ANY,
+    ROWS,
+    Kind,
+    Stretch,
+    choose_kind,
+    find_stretches,
+    taps_apart,
+)
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 
 SCALARS = (
@@ -30,8 +39,8 @@ SCALARS = (
     "outer", "groups", "panels", "panels_a_chunk", "chunks", "depth", "columns",
     "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
     "block", "begin", "end", "blocks", "phases", "span",
-    "outer_phases", "panel_weights", "width", "stage", "together",
-    "most_phases", "scratch_sums", "scratch_outer", "scratch_cut",
+    "outer_phases", "panel_weights", "width", "stage", "together", "apart", "stretches",
+    "most_phases", "scratch_sums", "scratch_outer",
     "activate", "slope", "zeros",  # an activation's address, parameter and bias, by the runner
 )  # fmt: skip
 """The numbers of a record of grouped layers, in order."""
@@ -45,23 +54,24 @@ ARRAYS = (
     # one for each phase of all outer axes together, and its taps' offsets on each axis
     "outer_start", "outer_count", "outer_offsets",
     "row_start", "table",  # two for each row of taps: where in the packed region, and its number
-    # one for each phase of the last axis: which kernel, into how many pieces it cuts rows of
-    # taps, and which points meet all taps
-    "last_kind", "last_pieces", "cut_start", "inner_low", "inner_high",
-    "last_start", "last_count", "last_offsets",
+    "last_kind",  # one for each phase of the last axis: which kernel sums packed points
+    # one for each stretch: its points, and which kernels sum them where they lie
+    "stretch_low", "stretch_high", "stretch_start", "stretch_count",
+    "kind", "kind_start", "kind_count",  # of kernels: which of the meetings they sum
+    "packed_meetings", "meetings",  # what points meet: by phase of the last axis; by kernel
 )  # fmt: skip
 """The arrays of a record of grouped layers; a number tells where each begins."""
 
-FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
+MEETING = ("offset", "phase", "taps", "weights", "row_weights")
+"""The numbers of a meeting: where it reads, and where the weights of its first tap lie."""
 
-ROWS = 4  # neighbouring points that fast kernels sum together
-KINDS = ((1, 0), (2, 1), (3, 1), (4, 1), (5, 1), (7, 1), (3, 2), (4, 2), (5, 2))
-"""Taps of a segment, and how many of them lie between two points; the first takes any."""
+FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
 MOST_POINT = 128  # bytes of one packed point: whole cache lines, but not many
 FEW_PANELS = 8  # that a work item takes in place: whole cache lines
 MANY_ITEMS = 16  # enough to keep workers busy to the end
-WIDE_POINT = 512  # bytes: few of the cache lines that it is written to are shared
+MOST_TOGETHER = 8192  # bytes that kernels write in turns
+MOST_LINES = 5  # rows of taps that kernels unroll
 LEAST_LINE = 16  # points in place: shorter lines are work of their own
 LONG_LINES = 16  # a line is kept whole until it is so much longer than the block is high
 
@@ -75,6 +85,8 @@ class Grouped:
 
     lanes: int
     record: tuple[int, ...]
+    kinds: tuple[Kind, ...]  # of kernels, in the order that the record numbers them
+    windows: tuple[int, ...]  # how many rows of taps phases have, few of them
     runs: tuple[Run, ...]  # one for each phase, in the order that their weights are packed
     panels: int
     panel_weights: int  # elements of packed weights of one panel
@@ -110,8 +122,11 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
     ]
     width = spread(a_chunk * lanes, 64 // item)
     pitches = [depth * width * math.prod(extents[place + 1 :]) for place in range(len(axes))]
-    arrays, runs = _phase_tables(axes, pitches, width, (depth, wanted, lanes))
     last = axes[-1]
+    stretches = find_stretches(last)
+    kinds = _all_kinds(last, stretches)
+    arrays, runs = _phase_tables(axes, pitches, width, (depth, wanted, lanes))
+    arrays |= _stretch_tables(last, stretches, kinds, lanes)
     line = last.step_out * (block[-1] + ROWS - 1) * wanted
     stage = min(a_chunk, max(1, machine.l1 // 2 // (line * vector)))
     scratch = Scratch(item)
@@ -129,10 +144,11 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
         "panel_weights": panel_weights,
         "width": width,
         "stage": stage,
-        "together": _choose_together(last, rows, a_chunk * vector, machine),
+        "together": _choose_together(last, a_chunk * vector),
+        "apart": taps_apart(last),
+        "stretches": len(stretches),
         "scratch_sums": scratch.take(line * stage * lanes),
         "scratch_outer": scratch.take_table(2 * rows),
-        "scratch_cut": scratch.take_table(2 * rows * depth * sum(arrays["last_pieces"])),
         "activate": 0,
         "slope": 0,
         "zeros": 0,
@@ -141,6 +157,8 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
     return Grouped(
         lanes=lanes,
         record=make_record(SCALARS, ARRAYS, numbers, arrays),
+        kinds=kinds,
+        windows=_windows(axes[:-1], depth),
         runs=tuple(runs),
         panels=panels,
         panel_weights=panel_weights,
@@ -155,6 +173,12 @@ def most_taps(axis: AxisPhases) -> int:
     return max(1, *map(len, axis.taps))
 
 
+def _windows(outer: list[AxisPhases], depth: int) -> tuple[int, ...]:
+    """Return how many rows of taps the phases of outer axes have, where kernels unroll them."""
+    counts = {math.prod(some) for some in product(*({*map(len, axis.taps)} for axis in outer))}
+    return tuple(sorted(depth * count for count in counts if 0 < depth * count <= MOST_LINES))
+
+
 def spread(elements: int, line: int) -> int:
     """Return how far apart points lie: many cache lines should be an odd number of them.
 
@@ -164,25 +188,39 @@ def spread(elements: int, line: int) -> int:
     return (lines | 1) * line if lines >= 4 else elements
 
 
-def choose_kind(axis: AxisPhases, phase: int) -> int:
-    """Return the kernel for a phase of the last axis: one that reads shared points once.
+def _all_kinds(last: AxisPhases, stretches: tuple[Stretch, ...]) -> tuple[Kind, ...]:
+    """Return the kernels that sum packed points and stretches; the first takes anything."""
+    found = {choose_kind(last, len(offsets)) for offsets in last.offsets}
+    found |= {kind for stretch in stretches for kind, _ in stretch.kinds}
+    return (ANY, *sorted(found - {ANY}))
 
-    >>> from tconv.problem import Axis
-    >>> from tconv.plan.phases import axis_phases
-    >>> depthwise = axis_phases(Axis(8, 4, 4, stride=2, dilation=1, pad_begin=1), Operand.FINE)
-    >>> KINDS[choose_kind(depthwise, phase=0)]
-    (2, 1)
-    """
-    offsets = axis.offsets[phase]
-    if len(offsets) < 2:
-        return 0
-    apart = offsets[1] - offsets[0]
-    found = [
-        kind
-        for kind, (piece, ratio) in enumerate(KINDS)
-        if ratio and axis.step_in == ratio * apart and len(offsets) % piece == 0
-    ]
-    return max(found, key=lambda kind: KINDS[kind][0], default=0)
+
+def _stretch_tables(
+    last: AxisPhases, stretches: tuple[Stretch, ...], kinds: tuple[Kind, ...], lanes: int
+) -> dict[str, list[int]]:
+    """Return what points of the last axis meet: packed, by phase; and in place, by stretch."""
+    names = ("stretch_low", "stretch_high", "stretch_start", "stretch_count")
+    arrays: dict[str, list[int]] = {
+        name: [] for name in (*names, "kind", "kind_start", "kind_count", "meetings")
+    }
+    arrays["last_kind"], arrays["packed_meetings"] = [], []
+    rows = [len(offsets) * lanes for offsets in last.offsets]
+    for phase, offsets in enumerate(last.offsets):
+        arrays["last_kind"].append(kinds.index(choose_kind(last, len(offsets))))
+        first = offsets[0] - last.low if offsets else 0
+        arrays["packed_meetings"] += [first, phase, len(offsets), 0, rows[phase]]
+    for stretch in stretches:
+        numbers = stretch.low, stretch.high, len(arrays["kind"]), len(stretch.kinds)
+        for name, value in zip(names, numbers, strict=True):
+            arrays[name].append(value)
+        for kind, meetings in stretch.kinds:
+            arrays["kind"].append(kinds.index(kind))
+            arrays["kind_start"].append(len(arrays["meetings"]))
+            arrays["kind_count"].append(len(meetings))
+            for m in meetings:
+                skipped = m.skipped * lanes
+                arrays["meetings"] += [m.offset, m.phase, m.taps, skipped, rows[m.phase]]
+    return arrays
 
 
 def _phase_tables(
@@ -192,21 +230,6 @@ def _phase_tables(
     *outer, last = axes
     depth, wanted, lanes = sizes
     arrays: dict[str, list[int]] = {name: [] for name in ARRAYS}
-    rows, cut = depth * math.prod(map(most_taps, outer)), 0
-    for phase, offsets in enumerate(last.offsets):
-        kind = choose_kind(last, phase)
-        low, high = _inner(last, phase)
-        pieces = len(offsets) // KINDS[kind][0] if kind else 1
-        arrays["last_kind"].append(kind)
-        arrays["last_pieces"].append(pieces)
-        arrays["cut_start"].append(cut)
-        cut += 2 * rows * pieces if pieces > 1 else 0
-        arrays["inner_low"].append(low)
-        arrays["inner_high"].append(high)
-        arrays["last_start"].append(len(arrays["last_offsets"]))
-        arrays["last_count"].append(len(offsets))
-        arrays["last_offsets"] += offsets
-    arrays["last_offsets"].append(0)  # kernels look at the first of a phase without taps too
     runs: list[Run] = []
     packed = 0
     for phases in product(*(range(len(axis.ranges)) for axis in outer)):
@@ -241,33 +264,12 @@ def _phase_tables(
     return arrays, runs
 
 
-def _inner(axis: AxisPhases, phase: int) -> tuple[int, int]:
-    """Return the points of a phase that meet all its taps: from, to.
+def _choose_together(last: AxisPhases, point: int) -> int:
+    """Return how many points one kernel sums in place before the next one is called.
 
-    >>> from tconv.problem import Axis
-    >>> from tconv.plan.phases import axis_phases
-    >>> _inner(axis_phases(Axis(8, 4, 4, stride=2, dilation=1, pad_begin=1), Operand.FINE), 0)
-    (1, 4)
+    What all of them write stays in the first cache until the last of them is done.
     """
-    low, high = axis.ranges[phase]
-    offsets = axis.offsets[phase]
-    if not offsets:
-        return low, high
-    first = -(offsets[0] // axis.step_in)
-    behind = (axis.size_in - 1 - offsets[-1]) // axis.step_in + 1
-    return max(low, first), max(low, first, min(high, behind))
-
-
-def _choose_together(last: AxisPhases, rows: int, point: int, machine: Machine) -> int:
-    """Return for how many points in place all phases of the last axis are summed together.
-
-    Where phases write to parts of the same cache lines, those stay in the first cache until
-    all of it is done.
-    """
-    if len(last.ranges) == 1 or point >= WIDE_POINT:
-        return last.end - last.begin
-    each = point * (rows * last.step_in + last.step_out)
-    return max(1, machine.l1 // each // ROWS) * ROWS
+    return max(1, MOST_TOGETHER // (point * last.step_out) // ROWS) * ROWS
 
 
 def in_place(problem: Problem) -> bool:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from itertools import product
 
 from tconv.plan.gather import Scratch, make_record, shrink
-from tconv.plan.grouped import FEW_PANELS, KINDS, Tap, choose_kind, in_place, spread
+from tconv.plan.grouped import FEW_PANELS, Tap, in_place, spread
 from tconv.plan.machine import Machine
 from tconv.plan.phases import AxisPhases, axis_phases, batch_phases
+from tconv.plan.stretches import taps_apart
 from tconv.problem import Problem
 
 SCALARS = (
@@ -34,6 +35,9 @@ ARRAYS = (
 """The arrays of a record; a number tells where each begins."""
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
+
+KINDS = ((1, 0), (2, 1), (3, 1), (4, 1), (5, 1), (7, 1), (3, 2), (4, 2), (5, 2))
+"""Taps of a segment, and how many of them lie between two points; the first takes any."""
 
 MOST_POINT = 128  # bytes of one packed point: whole cache lines, but not many
 MANY_ITEMS = 16  # enough to keep workers busy to the end
@@ -79,7 +83,7 @@ def plan_grouped_weights(problem: Problem, machine: Machine) -> GroupedWeights:
         axis.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
     ]
     width = spread(a_chunk * lanes, 64 // item)
-    kind = choose_kind(last, 0)
+    kind = _choose_kind(last)
     combinations = list(product(*(axis.offsets[0] for axis in outer)))
     scratch = Scratch(item)
     scratch.take(depth * width * math.prod(extents))
@@ -136,6 +140,17 @@ def plan_grouped_weights(problem: Problem, machine: Machine) -> GroupedWeights:
         items=chunks * parts,
         scratch=scratch.size,
     )
+
+
+def _choose_kind(axis: AxisPhases) -> int:
+    """Return the kernel for the taps of the last axis: one that reads shared points once."""
+    taps, apart = len(axis.offsets[0]), taps_apart(axis)
+    found = [
+        kind
+        for kind, (piece, ratio) in enumerate(KINDS)
+        if ratio and apart and axis.step_in == ratio * apart and taps % piece == 0
+    ]
+    return max(found, key=lambda kind: KINDS[kind][0], default=0)
 
 
 def choose_parts(problem: Problem, chunks: int, blocks: int) -> int:

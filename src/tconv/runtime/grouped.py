@@ -32,7 +32,8 @@ class GroupedRunner(Runner):
         lanes, groups = recipe.lanes, problem.groups
         firsts = np.minimum(np.arange(recipe.panels) * lanes, groups - lanes)
         self.groups = firsts[:, None] + np.arange(lanes)  # by panel and lane
-        super().__init__(problem, recipe, grouped_kernel(problem.dtype))
+        kernel = grouped_kernel(problem.dtype, recipe.kinds, recipe.windows)
+        super().__init__(problem, recipe, kernel)
         self.order: Array | None = None  # where packed weights come from, once it is known
         # By axis of the weights: which of it, for each tap of the outer axes and of the last.
         self.runs = [tuple(np.moveaxis(np.array(run), -1, 0)) for run in recipe.runs if run]

@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from tconv import codegen, plan
 from tconv.codegen.activation import emit_activation
-from tconv.codegen.block import KernelShape, TransformShape
+from tconv.codegen.block import KernelShape, SweepShape, TransformShape
 from tconv.codegen.cells import emit_cells
 from tconv.codegen.correlate import emit_correlate
 from tconv.codegen.gather import emit_gather
@@ -20,11 +20,12 @@ from tconv.codegen.weights import emit_pack_cells, emit_pack_weights
 from tconv.codegen.winograd import emit_winograd
 from tconv.codegen.winograd_weights import emit_transform_weights
 from tconv.jit import KernelSource, Machine, host_machine, load_kernel, source_version
+from tconv.plan.stretches import Kind
 from tconv.plan.tiles import tile_rows
 from tconv.plan.transforms import Form
 from tconv.settings import settings
 
-Shape = TypeVar("Shape", KernelShape, TransformShape)
+Shape = TypeVar("Shape", KernelShape, TransformShape, SweepShape)
 
 
 @cache
@@ -64,9 +65,10 @@ def correlate_kernel(part: str, dtype: str, *, swapped: bool) -> int:
 
 
 @cache
-def grouped_kernel(dtype: str) -> int:
-    """Return the address of ``grouped(record, scratch, item)``."""
-    return _address("grouped", dtype, emit_grouped)
+def grouped_kernel(dtype: str, kinds: tuple[Kind, ...], windows: tuple[int, ...]) -> int:
+    """Return the address of ``grouped(record, scratch, item)`` for kernels of the last axis."""
+    shape = SweepShape(kernel_shape(dtype, machine()), kinds, windows)
+    return _loaded("grouped", shape, emit_grouped, f"grouped_{dtype}")
 
 
 @cache
