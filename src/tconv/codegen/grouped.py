@@ -69,7 +69,7 @@ def emit_grouped(module: ir.Module, baked: SweepShape) -> ir.Function:
     for step in (r.source_g, r.target_g, r.depth):
         direct = b.and_(direct, b.icmp_signed("==", step, number(1)))
     with b.if_then(b.not_(direct)):
-        _pack_region(b, r, parts.pack, block, where)
+        _pack_region(b, r, shape, parts.pack, block, where)
     with counted(b, r.outer_phases) as phase:
         lines = settle_phase(b, r, block, phase.index)
         with counted(b, lines) as index:
@@ -109,8 +109,19 @@ def _find(
     )
 
 
-def _pack_region(b: ir.IRBuilder, r: Record, pack: ir.Function, block: Block, where: Place) -> None:
-    """Pack all that the block reads, panel by panel, zeros outside of the source."""
+def _pack_region(  # noqa: PLR0913 - where from, where to, and by what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    pack: ir.Function,
+    block: Block,
+    where: Place,
+) -> None:
+    """Pack all that the block reads, zeros outside of the source.
+
+    Where groups lie apart, panel after panel: lines of few groups are read one after the other,
+    which machines foresee.
+    """
     lines = emit_region_extents(b, r, block)
     first = b.add(b.mul(block.start, r.step_in), r.low_in)
     points = b.sub(b.sub(block.stop, block.start), number(1))
@@ -118,20 +129,29 @@ def _pack_region(b: ir.IRBuilder, r: Record, pack: ir.Function, block: Block, wh
     before = smaller(b, larger(b, b.neg(first), number(0)), length)
     left = b.sub(length, before)
     inside = larger(b, smaller(b, b.sub(b.sub(r.size_in, first), before), left), number(0))
-    with counted(b, lines) as line:
+    together = b.icmp_signed("==", r.source_g, number(1))
+    panels = b.select(together, where.panels, number(1))
+    with (
+        counted(b, b.select(together, number(1), where.panels)) as turn,
+        counted(b, lines) as line,
+    ):
         target, read, valid = emit_region_line(b, r, block, line.index)
         head = b.select(valid, before, length)
         body = b.select(valid, inside, number(0))
         tail = b.sub(b.sub(length, head), body)
         origin = b.add(read, b.mul(b.add(first, head), r.source_x))
         offset = b.select(valid, origin, number(0))
+        # The first turn fills in the zeros of all panels.
+        begins = b.icmp_signed("==", turn.index, number(0))
+        done = b.mul(b.select(begins, number(0), head), b.mul(r.depth, r.width))
+        target = b.add(b.add(target, done), b.mul(turn.index, number(shape.lanes)))
         packing = Packing(
-            before=head,
+            before=b.select(begins, head, number(0)),
             count=body,
-            after=tail,
+            after=b.select(begins, tail, number(0)),
             groups=r.groups,
-            first=where.first,
-            panels=where.panels,
+            first=b.add(where.first, turn.index),
+            panels=panels,
             depth=r.depth,
             width=r.width,
             g_step=r.source_g,

@@ -11,6 +11,7 @@ from tconv.plan.gather import Gather, plan_gather
 from tconv.plan.grouped import Grouped, plan_grouped
 from tconv.plan.grouped_weights import GroupedWeights, plan_grouped_weights
 from tconv.plan.machine import Machine, padded
+from tconv.plan.pace import faster
 from tconv.plan.phases import len_of_phases
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import (
@@ -105,6 +106,8 @@ def _data_plan(
     fine = problem.wanted is Operand.FINE
     written = problem.fine_channels if fine else problem.coarse_channels
     few = (name, f"{written} channels a group would leave vectors half empty")
+    if problem.groups > 1 and problem.coarse_channels * problem.fine_channels > 1:
+        return _groups_plan(problem, machine, slower)
     if _many_small_groups(problem, machine):
         return _grouped(problem, plan_grouped(problem, machine), (few, *slower))
     if fine and _cells_pay(problem, machine):
@@ -117,6 +120,28 @@ def _data_plan(
         return _planes(problem, plan_planes(problem, machine), (short, *slower))
     many = ("planes", f"{written} channels a group fill vectors by themselves")
     return _gather(problem, plan_gather(problem, machine), (many, *slower))
+
+
+def _groups_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, str], ...]) -> Plan:
+    """Return the plan for groups of several channels: by what they are, or by estimate."""
+    fine = problem.wanted is Operand.FINE
+    written = problem.fine_channels if fine else problem.coarse_channels
+    chosen = "gather"
+    if _many_small_groups(problem, machine):
+        chosen = "grouped"
+    elif written <= MOST_COLUMNS or _lines_pay(problem, machine):
+        chosen = "planes"
+    best = faster(problem, machine, chosen)
+    others = tuple(
+        (name, "takes longer, by estimate")
+        for name in ("gather", "planes", "grouped")
+        if name != best
+    )
+    if best == "grouped":
+        return _grouped(problem, plan_grouped(problem, machine), (*others, *slower))
+    if best == "planes":
+        return _planes(problem, plan_planes(problem, machine), (*others, *slower))
+    return _gather(problem, plan_gather(problem, machine), (*others, *slower))
 
 
 def _cells_pay(problem: Problem, machine: Machine) -> bool:

@@ -115,7 +115,8 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
     if direct:
         block = _choose_lines(axes, a_chunk * vector, chunks, machine)
     else:
-        block = _choose_block(axes, a_chunk * depth * vector, wanted * vector, machine)
+        points = a_chunk * depth * vector, a_chunk * wanted * vector
+        block = _choose_block(axes, points, wanted * vector, machine)
     blocks = [-(-(axis.end - axis.begin) // size) for axis, size in zip(axes, block, strict=True)]
     extents = [
         axis.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
@@ -316,17 +317,25 @@ def _choose_lines(axes: list[AxisPhases], point: int, chunks: int, machine: Mach
     return block
 
 
-def _choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine) -> list[int]:
+def _choose_block(
+    axes: list[AxisPhases], points: tuple[int, int], sums: int, machine: Machine
+) -> list[int]:
     """Return how many points of each axis one work item takes: long lines, a third of L2.
 
-    A line of sums of one panel stays in half of the first cache.
+    So much is read; what is written stays in half of it, until all phases of the outer axes
+    have written their parts of cache lines.  A line of sums of one panel stays in half of the
+    first cache.
     """
     sizes = [axis.end - axis.begin for axis in axes]
     block = list(sizes)
 
     def too_large() -> bool:
         extents = [a.step_in * (b - 1) + a.span for a, b in zip(axes, block, strict=True)]
-        return point * math.prod(extents) > machine.l2 // 3
+        return points[0] * math.prod(extents) > machine.l2 // 3
+
+    def too_many() -> bool:
+        written = (a.step_out * b for a, b in zip(axes, block, strict=True))
+        return points[1] * math.prod(written) > machine.l2 // 2
 
     while block[-1] > 1 and sums * axes[-1].step_out * block[-1] > machine.l1 // 2:
         shrink(block, sizes, len(block) - 1)
@@ -338,4 +347,6 @@ def _choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machin
             if block[-1] > LONG_LINES * block[place]:
                 place = len(block) - 1
         shrink(block, sizes, place)
+    while max(block[:-1]) > 1 and too_many():
+        shrink(block, sizes, next(d for d, size in enumerate(block) if size > 1))
     return block

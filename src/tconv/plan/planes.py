@@ -84,7 +84,7 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
     depth, wanted = problem.coarse_channels, problem.fine_channels
     if problem.wanted is Operand.COARSE:
         depth, wanted = wanted, depth
-    rows, last = _tile_rows(wanted), axes[-1]
+    rows, last = choose_rows(wanted), axes[-1]
     merged = last.step_out if rows == wanted and rows * last.step_out <= MOST_ROWS else 1
     panels = -(-wanted // rows)
     # Whole vectors of channels on both sides: fewer are packed and stored one by one.
@@ -142,7 +142,7 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
     )
 
 
-def _tile_rows(wanted: int) -> int:
+def choose_rows(wanted: int) -> int:
     """Return how many written channels a tile takes: all, or so many that tiles end the soonest.
 
     Tiles of many rows read less for each multiplication; the last one overlaps the one before.

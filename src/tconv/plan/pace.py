@@ -1,0 +1,59 @@
+"""About how long algorithms take for groups of some channels each: by layers that were timed."""
+
+import math
+
+from tconv.plan.machine import Machine, padded
+from tconv.plan.phases import len_of_phases
+from tconv.plan.planes import MOST_RESIDUES, ROWS_PACE, choose_rows
+from tconv.problem import Operand, Problem
+
+CLEARLY = 1.3  # so much faster an algorithm must seem: estimates are off by that
+LAUNCH = 10_000
+FEW_ROWS_PACE = {3: 1.5, 2: 2.0, 1: 3.5}  # of planes; the time of a multiplication goes on rising
+
+
+def faster(problem: Problem, machine: Machine, chosen: str) -> str:
+    """Return the algorithm that seems clearly faster than the chosen one, or that one."""
+    found = estimates(problem, machine)
+    best = min(found, key=lambda name: found[name])
+    return best if chosen not in found or found[chosen] > CLEARLY * found[best] else chosen
+
+
+def estimates(problem: Problem, machine: Machine) -> dict[str, float]:
+    """Return the nanoseconds that algorithms would take on the machine they were timed on.
+
+    The numbers were fitted to some hundred layers of 2 to 32 groups with 2 to 31 channels each;
+    what counts is how they compare.
+    """
+    fine, lanes = problem.wanted is Operand.FINE, machine.lanes(problem.dtype)
+    read, written = problem.fine_channels, problem.coarse_channels
+    if fine:
+        read, written = written, read
+    last, groups = problem.axes[-1], problem.groups
+    phases = len_of_phases(last) if fine else 1
+    line = max(1.0, (last.fine_size if fine else last.coarse_size) / phases)
+    coarse, target = (
+        problem.batch * groups * math.prod(problem.spatial(operand))
+        for operand in (Operand.COARSE, Operand.FINE)
+    )
+    source = coarse if fine else target
+    points = target if fine else coarse
+    products = problem.flops() / 2 / written  # of every channel written
+    window = products / max(1, points * read)
+    width = padded(written, lanes)
+    runs = points * window / max(1.0, last.taps / phases) * -(-written // (2 * lanes))
+    found = {
+        "gather": products * width / 80 + 0.66 * runs + 0.16 * source * read + 0.28 * points * width
+    }
+    if last.stride <= MOST_RESIDUES:
+        rows = choose_rows(written)
+        tiles = -(-written // rows)
+        pace = FEW_ROWS_PACE.get(rows) or ROWS_PACE[rows]
+        filled = math.ceil(line / lanes) * lanes / line
+        done = products * filled * tiles * rows * pace
+        found["planes"] = done / 66 + 25 * tiles * points / line + 0.21 * source * read
+    if groups >= lanes:
+        whole = -(-groups // lanes) * lanes / groups
+        done = products * written / 35 + 0.08 * source * read + 0.5 * points * written
+        found["grouped"] = whole * done
+    return {name: time + LAUNCH for name, time in found.items()}
