@@ -11,6 +11,7 @@ from llvmlite import ir
 
 from tconv.codegen.build import (
     FLOATS,
+    I1,
     I16,
     I32,
     STORED,
@@ -109,14 +110,41 @@ def narrow(b: ir.IRBuilder, vector: ir.Value, dtype: str) -> ir.Value:
     if dtype == "float16":
         return b.bitcast(b.fptrunc(vector, ir.VectorType(HALF, lanes)), short)
     whole = ir.VectorType(I32, lanes)
-    bits = b.bitcast(vector, whole)
-    upper = b.lshr(bits, _all(whole, 16))
-    # Half a step less one, and one more where the last kept bit is odd.  What this carries
-    # out of the largest number is infinity; a NaN could become one, and is only cut off.
-    half = b.add(b.and_(upper, _all(whole, 1)), _all(whole, 0x7FFF))
-    near = b.lshr(b.add(bits, half), _all(whole, 16))
+    upper = b.lshr(b.bitcast(vector, whole), _all(whole, 16))
+    # What is rounded out of the largest number is infinity; a NaN could become one, and is
+    # only cut off.
     kept = b.or_(upper, _all(whole, QUIET))
+    near = _nearest(b, vector)
     return b.trunc(b.select(b.fcmp_unordered("uno", vector, vector), kept, near), short)
+
+
+def narrow_numbers(b: ir.IRBuilder, vector: ir.Value, dtype: str) -> ir.Value:
+    """Return float32 as 16-bit elements, where :func:`any_nan` found none."""
+    if dtype != "bfloat16":
+        return rounded(b, vector, dtype)
+    return b.trunc(_nearest(b, vector), ir.VectorType(I16, vector.type.count))
+
+
+def any_nan(b: ir.IRBuilder, vectors: Sequence[ir.Value], dtype: str) -> ir.Value:
+    """Tell whether vectors have a NaN that :func:`narrow_numbers` would not keep."""
+    if dtype != "bfloat16":
+        return ir.Constant(I1, 0)
+    lanes = vectors[0].type.count
+    others = [*vectors, vectors[0]][1::2]
+    found = [b.fcmp_unordered("uno", *pair) for pair in zip(vectors[::2], others, strict=False)]
+    while len(found) > 1:
+        found = [b.or_(found[0], found[1]), *found[2:]]
+    mask = b.bitcast(found[0], ir.IntType(lanes))
+    return b.icmp_unsigned("!=", mask, ir.Constant(ir.IntType(lanes), 0))
+
+
+def _nearest(b: ir.IRBuilder, vector: ir.Value) -> ir.Value:
+    """Return the upper halves of float32, rounded: to nearest, ties to even."""
+    whole = ir.VectorType(I32, vector.type.count)
+    bits = b.bitcast(vector, whole)
+    # Half a step less one, and one more where the last kept bit is odd.
+    odd = b.and_(b.lshr(bits, _all(whole, 16)), _all(whole, 1))
+    return b.lshr(b.add(bits, b.add(odd, _all(whole, 0x7FFF))), _all(whole, 16))
 
 
 def widen_each(b: ir.IRBuilder, places: Sequence[ir.Value], target: ir.Value, dtype: str) -> None:

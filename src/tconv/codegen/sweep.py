@@ -23,10 +23,11 @@ from tconv.codegen.build import (
     opaque,
     place,
     prefetch,
+    shuffle,
     store,
 )
 from tconv.codegen.squares import covered, sizes
-from tconv.codegen.stored import rounded, widened
+from tconv.codegen.stored import any_nan, narrow_numbers, rounded, widened
 from tconv.codegen.sweep_record import Sweep
 from tconv.plan.grouped import MEETING, MOST_LINES
 from tconv.plan.stretches import ROWS, Kind
@@ -82,6 +83,10 @@ class _Kind:
     @property
     def vector(self) -> ir.VectorType:
         return ir.VectorType(FLOATS[self.shape.dtype], self.shape.lanes)
+
+    @property
+    def rounds(self) -> bool:
+        return self.stored and STORED[self.shape.dtype] != FLOATS[self.shape.dtype]
 
     def read(self, b: ir.IRBuilder, data: ir.Value, index: ir.Value) -> ir.Value:
         """Load a vector of data."""
@@ -279,20 +284,28 @@ def _emit_store(
     numbers: tuple[ir.Value, int, int],
     sums: Sequence[ir.Value],
 ) -> None:
-    """Store the sums of a tile, by their activation if there is one."""
+    """Store the sums of a tile; with an activation or a NaN it takes longer."""
     out, rows, panels = numbers
     lanes = kind.shape.lanes
-    with b.if_else(b.icmp_signed("!=", s.activate, number(0)), likely=False) as (yes, no):
+    slowly = b.icmp_signed("!=", s.activate, number(0))
+    if kind.rounds:
+        slowly = b.or_(slowly, any_nan(b, sums, kind.shape.dtype))
+    with b.if_else(slowly, likely=False) as (yes, no):
         with yes:
             for k, total in enumerate(sums):
                 store(b, total, kind.room, k * lanes)
             steps = [number(rows), number(panels), s.out_step]
             b.call(kind.finish, [out, kind.room, *steps, s.activate, s.slope, s.zeros])
         with no:
-            for k, total in enumerate(sums):
-                v, r = divmod(k, rows)
-                value = rounded(b, total, kind.shape.dtype) if kind.stored else total
-                store(b, value, place(b, out, v * lanes), b.mul(number(r), s.out_step))
+            for r in range(rows):
+                beside = sums[r::rows]
+                if kind.rounds and len(beside) > 1:  # together they take fewer steps
+                    beside = [shuffle(b, *beside, range(panels * lanes))]
+                for v, total in enumerate(beside):
+                    value = total
+                    if kind.rounds:
+                        value = narrow_numbers(b, total, kind.shape.dtype)
+                    store(b, value, place(b, out, v * lanes), b.mul(number(r), s.out_step))
 
 
 def _pieces(
@@ -315,8 +328,8 @@ def _pieces(
 def _emit_finish(module: ir.Module, shape: KernelShape, title: str, *, stored: bool) -> ir.Function:
     """Emit ``finish(out, sums, rows, panels, out_step, activate, slope, zeros)``.
 
-    Applies the activation to the sums of a tile and stores them.  Inside of a tile the call
-    would cost registers where there is no activation.
+    Applies the activation, if there is one, to the sums of a tile and stores them.  Inside of
+    a tile the call would cost registers where there is none.
     """
     pointer = FLOATS[shape.dtype].as_pointer()
     moved = STORED[shape.dtype].as_pointer() if stored else pointer
@@ -326,7 +339,8 @@ def _emit_finish(module: ir.Module, shape: KernelShape, title: str, *, stored: b
     lanes, vector = number(shape.lanes), ir.VectorType(FLOATS[shape.dtype], shape.lanes)
     action = ir.FunctionType(VOID, [pointer, pointer, *[I64] * 4]).as_pointer()
     sizes_of = [b.mul(rows, panels), lanes, lanes]
-    b.call(b.inttoptr(activate, action), [sums, zeros, *sizes_of, slope])
+    with b.if_then(b.icmp_signed("!=", activate, number(0))):
+        b.call(b.inttoptr(activate, action), [sums, zeros, *sizes_of, slope])
     with counted(b, panels) as panel, counted(b, rows) as row:
         k = b.add(b.mul(panel.index, rows), row.index)
         total = load(b, sums, b.mul(k, lanes), vector)
