@@ -215,11 +215,12 @@ def test_arrays_may_lie_as_they_like(wanted: Operand, step: tuple[int, int]) -> 
 @every_wanted
 @pytest.mark.parametrize("layout", ["n x g", "n g"])
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_infinities_stay_where_the_definition_puts_them(
-    wanted: Operand, layout: str, value: float
+    wanted: Operand, layout: str, value: float, dtype: str
 ) -> None:
     """A term that falls outside is left out, and zeros around are never multiplied."""
-    problem = replace(depthwise(wanted, batch=1), axes=(TWICE, SAME))
+    problem = replace(depthwise(wanted, batch=1), axes=(TWICE, SAME), dtype=dtype)
     if layout == "n g":
         layouts = Layout("n gc x"), Layout("n gf x")
         problem = replace(problem, coarse_layout=layouts[0], fine_layout=layouts[1])

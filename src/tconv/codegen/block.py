@@ -47,14 +47,12 @@ class TransformShape:
 
 @dataclass(frozen=True, slots=True)
 class SweepShape:
-    """What is baked: the type, and the kernels of the last axis.
-
-    They have others beside them that unroll so many rows of taps.
-    """
+    """What is baked: the type, the taps of a row, and how many rows if they are unrolled."""
 
     shape: KernelShape
-    kinds: tuple[Kind, ...]
-    windows: tuple[int, ...]
+    kind: Kind
+    lines: int  # 0 is any
+    stored: bool  # whether data and result are as arrays hold them, or as sums are kept
 
 
 class Record:

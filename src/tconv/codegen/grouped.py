@@ -9,7 +9,6 @@ from tconv.codegen.block import (
     Block,
     KernelShape,
     Record,
-    SweepShape,
     emit_block,
     emit_line_offset,
     emit_region_extents,
@@ -31,32 +30,22 @@ from tconv.codegen.gather import settle_phase, target_line
 from tconv.codegen.grouped_direct import Line, Place, run_direct
 from tconv.codegen.meetings import Tables
 from tconv.codegen.panels import Packing, emit_pack_groups, emit_store_groups, first_group
-from tconv.codegen.sweep import emit_sweep
-from tconv.codegen.sweep_record import SWEEP_NUMBERS, Sweep, whole_lines
+from tconv.codegen.sweep import sweep_arguments
+from tconv.codegen.sweep_record import SWEEP_NUMBERS, Sweep, find_sweep, whole_lines
 from tconv.plan.grouped import ARRAYS, FIELDS, MEETING
 from tconv.plan.stretches import ROWS
 
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    sweep: ir.Function  # of data in place
-    sweep_packed: ir.Function
     pack: ir.Function
     store: ir.Function
 
 
-def emit_grouped(module: ir.Module, baked: SweepShape) -> ir.Function:
+def emit_grouped(module: ir.Module, shape: KernelShape) -> ir.Function:
     """Emit ``grouped(record, scratch, item)``, public."""
-    shape = baked.shape
     pointer = FLOATS[shape.dtype].as_pointer()
-    sweep = emit_sweep(module, baked)
-    alike = STORED[shape.dtype] == FLOATS[shape.dtype]
-    parts = _Parts(
-        sweep,
-        sweep if alike else emit_sweep(module, baked, stored=False),
-        emit_pack_groups(module, shape),
-        emit_store_groups(module, shape),
-    )
+    parts = _Parts(emit_pack_groups(module, shape), emit_store_groups(module, shape))
     made, b = function(
         module, f"grouped_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
     )
@@ -77,7 +66,7 @@ def emit_grouped(module: ir.Module, baked: SweepShape) -> ir.Function:
             line = Line(phase.index, index.index, place(b, where.target, written))
             with b.if_else(direct) as (in_place, packed):
                 with in_place:
-                    run_direct(b, r, shape, parts.sweep, block, (where, line))
+                    run_direct(b, r, shape, block, (where, line))
                 with packed:
                     _run_staged(b, r, shape, parts, block, where, line)
     b.ret_void()
@@ -182,13 +171,14 @@ def _run_staged(  # noqa: PLR0913 - which line of what
     whole = b.mul(b.sub(block.stop, block.start), r.step_out)
     length = b.sub(smaller(b, whole, b.sub(r.size_out, origin)), begin)
     rows = b.mul(r.at("outer_count", line.phase), r.depth)
+    unrolled = whole_lines(b, rows, rows)
+    arguments = sweep_arguments(shape, stored=STORED[shape.dtype] == FLOATS[shape.dtype])
     common = Sweep(
         weights=where.weights,
         shifts=place(b, r.phase_weights, b.mul(line.phase, r.phases)),
         start=where.bias,
         table=place(b, r.table, r.at("row_start", line.phase)),
         rows=rows,
-        lines=whole_lines(b, rows, rows),
         in_x=packed,
         out_x=point,
         in_step=b.mul(r.step_in, packed),
@@ -232,9 +222,9 @@ def _run_staged(  # noqa: PLR0913 - which line of what
                     place(b, out, b.mul(low, common.out_step)),
                 ]
                 meeting = place(b, r.packed_meetings, b.mul(x.index, number(len(MEETING))))
-                numbers = [kind, where.common, meeting, number(1), *ends, larger(b, count, fewest)]
+                numbers = [where.common, meeting, number(1), *ends, larger(b, count, fewest)]
                 with b.if_then(b.icmp_signed(">", count, number(0)), likely=True):
-                    b.call(parts.sweep_packed, numbers)
+                    b.call(find_sweep(b, r, kind, unrolled, arguments), numbers)
         moved = b.mul(b.add(origin, begin), r.target_x)
         sums = place(b, where.sums, b.mul(begin, point))
         with counted(b, panels) as one:

@@ -13,7 +13,8 @@ from tconv.codegen.block import Block, KernelShape, Record
 from tconv.codegen.build import BYTES, advancing, counted, larger, number, place, smaller
 from tconv.codegen.meetings import Tables, fill_outer
 from tconv.codegen.panels import first_group
-from tconv.codegen.sweep_record import Sweep, whole_lines
+from tconv.codegen.sweep import sweep_arguments
+from tconv.codegen.sweep_record import Sweep, find_sweep, whole_lines
 from tconv.plan.stretches import ROWS
 
 MOST_AHEAD, RUN_AHEAD = 8192, 512  # bytes
@@ -44,11 +45,10 @@ class Line:
     target: ir.Value  # where it is stored
 
 
-def run_direct(  # noqa: PLR0913 - which line of what
+def run_direct(
     b: ir.IRBuilder,
     r: Record,
     shape: KernelShape,
-    sweep: ir.Function,
     block: Block,
     which: tuple[Place, Line],
 ) -> None:
@@ -57,6 +57,7 @@ def run_direct(  # noqa: PLR0913 - which line of what
     offsets = place(b, r.outer_offsets, r.at("outer_start", line.phase))
     numbers = line.index, offsets, r.at("outer_count", line.phase), r.source_steps
     rows = fill_outer(b, r, block, where.tables, numbers)
+    lines = whole_lines(b, rows, b.mul(r.at("outer_count", line.phase), r.depth))
     group = first_group(b, shape, r.groups, where.first)
     source = place(b, where.source, group)
     target = place(b, line.target, b.add(group, b.mul(r.shift_out, r.target_x)))
@@ -69,20 +70,22 @@ def run_direct(  # noqa: PLR0913 - which line of what
             high = smaller(b, block.stop, r.at("stretch_high", stretch.index))
             with b.if_then(b.icmp_signed("<", low, high)):
                 ends = source, written, common.in_step, common.out_step
-                _run_stretch(b, r, sweep, where, ends, (stretch.index, low, high))
+                numbers = lines, stretch.index, low, high
+                _run_stretch(b, r, shape, where, ends, numbers)
 
 
 def _run_stretch(  # noqa: PLR0913 - which points of what
     b: ir.IRBuilder,
     r: Record,
-    sweep: ir.Function,
+    shape: KernelShape,
     where: Place,
     ends: tuple[ir.Value, ir.Value, ir.Value, ir.Value],
-    numbers: tuple[ir.Value, ir.Value, ir.Value],
+    numbers: tuple[ir.Value, ir.Value, ir.Value, ir.Value],
 ) -> None:
     """Sum points that meet the same taps; some at a time, if by several kernels."""
     source, target, in_step, out_step = ends
-    stretch, low, high = numbers
+    lines, stretch, low, high = numbers
+    arguments = sweep_arguments(shape, stored=True)
     first, several = r.at("stretch_start", stretch), r.at("stretch_count", stretch)
     few = b.icmp_signed("<", b.sub(high, low), number(ROWS))
     together = b.select(b.icmp_signed("==", several, number(1)), b.sub(high, low), r.together)
@@ -96,9 +99,10 @@ def _run_stretch(  # noqa: PLR0913 - which points of what
         with counted(b, several) as turn:
             kind = b.add(first, turn.index)
             chosen = b.select(few, number(0), r.at("kind", kind))
+            sweep = find_sweep(b, r, chosen, lines, arguments)
             meetings = place(b, r.meetings, r.at("kind_start", kind))
             count = r.at("kind_count", kind)
-            b.call(sweep, [chosen, where.common, meetings, count, data, out, b.sub(end, begin)])
+            b.call(sweep, [where.common, meetings, count, data, out, b.sub(end, begin)])
         some.following = end
 
 
@@ -131,7 +135,6 @@ def _common(
         start=place(b, where.bias, b.mul(column, lanes)),
         table=where.tables.outer,
         rows=rows,
-        lines=whole_lines(b, rows, all_rows),
         in_x=r.source_x,
         out_x=r.target_x,
         in_step=b.mul(r.step_in, r.source_x),

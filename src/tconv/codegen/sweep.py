@@ -29,13 +29,11 @@ from tconv.codegen.build import (
 from tconv.codegen.squares import covered, sizes
 from tconv.codegen.stored import any_nan, narrow_numbers, rounded, widened
 from tconv.codegen.sweep_record import Sweep
-from tconv.plan.grouped import MEETING, MOST_LINES
+from tconv.plan.grouped import MEETING
 from tconv.plan.stretches import ROWS, Kind
 
 PANELS = 2  # that are summed together: they share cache lines
 MOST_PAIRED = 4  # taps of a piece, for two panels
-
-MOST_TAPS = 25  # of all rows, that are unrolled
 
 
 def sweep_meaning(
@@ -95,44 +93,26 @@ class _Kind:
         return load(b, data, index, self.vector)
 
 
-def emit_sweep(module: ir.Module, baked: SweepShape, *, stored: bool = True) -> ir.Function:
-    """Emit ``sweep(kind, common, meetings, number, data, out, count)``; there are points to sum.
+def sweep_arguments(shape: KernelShape, *, stored: bool) -> list[ir.Type]:
+    """Return the types of ``(common, meetings, number, data, out, count)``."""
+    moved = (STORED if stored else FLOATS)[shape.dtype].as_pointer()
+    return [I64.as_pointer(), I64.as_pointer(), I64, moved, moved, I64]
 
-    The kind is an index of what is baked; any but the first sums at least ROWS points.  A
-    meeting is the numbers of :data:`MEETING`.  ``stored`` tells whether data and result are as
-    arrays hold them.
+
+def emit_sweep(module: ir.Module, baked: SweepShape) -> ir.Function:
+    """Emit ``sweep(common, meetings, number, data, out, count)``, public; there are points to sum.
+
+    Any kind but the first sums at least ROWS points.  A meeting is the numbers of
+    :data:`MEETING`.
     """
     shape = baked.shape
-    pointer = FLOATS[shape.dtype].as_pointer()
-    moved = STORED[shape.dtype].as_pointer() if stored else pointer
-    table = I64.as_pointer()
-    arguments = [table, table, I64, moved, moved, I64]
-    title = f"sweep_{'stored_' if moved != pointer else ''}{shape.dtype}"
-    made, b = function(module, title, [I64, *arguments])
-    finish = _emit_finish(module, shape, title, stored=stored)
-    after = b.append_basic_block("after")
-    lines = Sweep.kept(b, made.args[1], pointer).lines
-    switch = b.switch(b.add(b.mul(made.args[0], number(MOST_LINES + 1)), lines), after)
-    for index, kind in enumerate(baked.kinds):
-        windows = [
-            lines for lines in baked.windows if not kind.cut and kind.taps * lines <= MOST_TAPS
-        ]
-        for unrolled in (0, *windows):
-            name = f"{title}_{kind.taps}_{kind.ratio}_{unrolled}{'_cut' * kind.cut}"
-            kernel, inside = function(module, name, arguments)
-            room = inside.alloca(FLOATS[shape.dtype], number(PANELS * ROWS * shape.lanes))
-            made_of = _Kind(shape, kind, unrolled, stored, finish, room)
-            common = Sweep.kept(inside, kernel.args[0], pointer)
-            _emit_points(inside, made_of, common, kernel.args[1:])
-            inside.ret_void()
-            case = b.append_basic_block(name)
-            others = [rows for rows in range(MOST_LINES + 1) if rows not in windows]
-            for rows in [unrolled] if unrolled else others:
-                switch.add_case(number(index * (MOST_LINES + 1) + rows), case)
-            b.position_at_end(case)
-            b.call(kernel, made.args[1:])
-            b.branch(after)
-    b.position_at_end(after)
+    arguments = sweep_arguments(shape, stored=baked.stored)
+    finish = _emit_finish(module, shape, stored=baked.stored)
+    made, b = function(module, f"sweep_{shape.dtype}", arguments, public=True)
+    room = b.alloca(FLOATS[shape.dtype], number(PANELS * ROWS * shape.lanes))
+    kind = _Kind(shape, baked.kind, baked.lines, baked.stored, finish, room)
+    common = Sweep.kept(b, made.args[0], FLOATS[shape.dtype].as_pointer())
+    _emit_points(b, kind, common, made.args[1:])
     b.ret_void()
     return made
 
@@ -246,8 +226,9 @@ def _emit_rows(
                 last = place(b, data, load(b, s.table, entry))
             soon = opaque(b, place(b, last, s.ahead))
             before = opaque(b, place(b, soon, b.neg(s.ahead_step)))
+            near = 3 if kind.ratio == 1 else 2  # more than one line is too much for the first cache
             for line, j in product((soon, before), range(kind.ratio * rows)):
-                prefetch(b, place(b, line, b.mul(number(j), s.tap_step)))
+                prefetch(b, place(b, line, b.mul(number(j), s.tap_step)), near=near)
     out = opaque(b, out)
     with b.if_then(b.icmp_signed("!=", s.out_ahead, number(0))):
         soon = opaque(b, place(b, out, s.out_ahead))
@@ -300,7 +281,7 @@ def _emit_store(
             for r in range(rows):
                 beside = sums[r::rows]
                 if kind.rounds and len(beside) > 1:  # together they take fewer steps
-                    beside = [shuffle(b, *beside, range(panels * lanes))]
+                    beside = [shuffle(b, beside[0], beside[1], range(panels * lanes))]
                 for v, total in enumerate(beside):
                     value = total
                     if kind.rounds:
@@ -325,7 +306,7 @@ def _pieces(
     return sums
 
 
-def _emit_finish(module: ir.Module, shape: KernelShape, title: str, *, stored: bool) -> ir.Function:
+def _emit_finish(module: ir.Module, shape: KernelShape, *, stored: bool) -> ir.Function:
     """Emit ``finish(out, sums, rows, panels, out_step, activate, slope, zeros)``.
 
     Applies the activation, if there is one, to the sums of a tile and stores them.  Inside of
@@ -333,7 +314,7 @@ def _emit_finish(module: ir.Module, shape: KernelShape, title: str, *, stored: b
     """
     pointer = FLOATS[shape.dtype].as_pointer()
     moved = STORED[shape.dtype].as_pointer() if stored else pointer
-    made, b = function(module, f"{title}_finish", [moved, pointer, *[I64] * 5, pointer])
+    made, b = function(module, f"finish_{shape.dtype}", [moved, pointer, *[I64] * 5, pointer])
     made.attributes.add("noinline")
     out, sums, rows, panels, out_step, activate, slope, zeros = made.args
     lanes, vector = number(shape.lanes), ir.VectorType(FLOATS[shape.dtype], shape.lanes)

@@ -1,10 +1,12 @@
 """What the calls of sweeps for one line have in common, handed over in memory."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from llvmlite import ir
 
-from tconv.codegen.build import I64, load, number, store
+from tconv.codegen.block import Record
+from tconv.codegen.build import I64, VOID, load, number, store
 from tconv.plan.grouped import MOST_LINES
 
 
@@ -22,7 +24,6 @@ class Sweep:
     start: ir.Value  # what sums begin with
     table: ir.Value  # two for each row of taps: where from a point's data, which of the weights
     rows: ir.Value
-    lines: ir.Value  # as many, if they are all that a phase has, and at most MOST_LINES; or 0
     in_x: ir.Value  # from one place that is read to the next
     out_x: ir.Value  # from one place that is written to the next
     in_step: ir.Value  # from point to point
@@ -71,8 +72,16 @@ SWEEP_NUMBERS = len(fields(Sweep))
 
 
 def whole_lines(b: ir.IRBuilder, rows: ir.Value, all_rows: ir.Value) -> ir.Value:
-    """Return :attr:`Sweep.lines` of a line that meets so many rows of taps, of so many."""
+    """Return how many rows of taps a line meets, if it meets all and few; or 0."""
     whole = b.and_(
         b.icmp_signed("==", rows, all_rows), b.icmp_signed("<=", rows, number(MOST_LINES))
     )
     return b.select(whole, rows, number(0))
+
+
+def find_sweep(
+    b: ir.IRBuilder, r: Record, kind: ir.Value, lines: ir.Value, arguments: Sequence[ir.Type]
+) -> ir.Value:
+    """Return the kernel of a kind for so many rows of taps."""
+    address = r.at("kernels", b.add(b.mul(kind, number(MOST_LINES + 1)), lines))
+    return b.inttoptr(address, ir.FunctionType(VOID, arguments).as_pointer())

@@ -24,7 +24,7 @@ from tconv.plan.check_record import (
 from tconv.plan.check_record import Record as PlanRecord
 from tconv.plan.check_record import Scratch as ScratchParts
 from tconv.plan.check_record import all_blocks as blocks_of
-from tconv.plan.grouped import MEETING, Grouped
+from tconv.plan.grouped import MEETING, MOST_LINES, Grouped
 from tconv.plan.grouped_weights import KINDS, GroupedWeights
 from tconv.plan.stretches import ANY, ROWS, Meeting
 from tconv.problem import Axis, Operand, Problem
@@ -117,6 +117,7 @@ class _GroupedRun:
         """Read what points meet, packed and in place, where every point has all its phases."""
         r = self.r
         demand(self.recipe.kinds[0] == ANY, "the first kernel does not take anything", 0)
+        r.room({"kernels": len(self.recipe.kinds) * (MOST_LINES + 1)})
         for x in range(r.phases):
             found = self._meeting("packed_meetings", x * len(MEETING), r.at("last_kind", x))
             demand(found.phase == x and found.skipped == 0, "a phase is another's", found)

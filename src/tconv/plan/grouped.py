@@ -59,6 +59,7 @@ ARRAYS = (
     "stretch_low", "stretch_high", "stretch_start", "stretch_count",
     "kind", "kind_start", "kind_count",  # of kernels: which of the meetings they sum
     "packed_meetings", "meetings",  # what points meet: by phase of the last axis; by kernel
+    "kernels",  # addresses, by kind and by rows of taps that are unrolled, filled in by each call
 )  # fmt: skip
 """The arrays of a record of grouped layers; a number tells where each begins."""
 
@@ -205,6 +206,7 @@ def _stretch_tables(
         name: [] for name in (*names, "kind", "kind_start", "kind_count", "meetings")
     }
     arrays["last_kind"], arrays["packed_meetings"] = [], []
+    arrays["kernels"] = [0] * (len(kinds) * (MOST_LINES + 1))
     rows = [len(offsets) * lanes for offsets in last.offsets]
     for phase, offsets in enumerate(last.offsets):
         arrays["last_kind"].append(kinds.index(choose_kind(last, len(offsets))))

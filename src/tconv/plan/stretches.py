@@ -14,6 +14,7 @@ ROWS = 4  # neighbouring points that fast kernels sum together
 PIECES = {1: (2, 3, 4, 5, 7), 2: (3, 4, 5)}
 """By the taps between two points: how many taps kernels take at once, some of them shared."""
 
+MOST_TAPS = 25  # of all rows, that kernels unroll
 MOST_MEETINGS = 1 << 13  # of all stretches: more are not worth listing
 
 
@@ -24,6 +25,14 @@ class Kind:
     taps: int  # that it takes at once
     ratio: int  # how many of them lie between two points; 0 is any
     cut: bool  # whether rows may have several times as many
+
+    def unrolls(self, lines: int) -> bool:
+        """Tell whether there is a kernel that unrolls so many rows of taps.
+
+        >>> Kind(3, 1, cut=False).unrolls(3), Kind(3, 1, cut=True).unrolls(3)
+        (True, False)
+        """
+        return not self.cut and self.taps * lines <= MOST_TAPS
 
 
 ANY = Kind(1, 0, cut=True)  # takes any points with any taps

@@ -10,13 +10,13 @@ from tconv.plan import grouped_weights as grouped_weights_plan
 from tconv.plan.cells import Cells
 from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
-from tconv.plan.grouped import Grouped
+from tconv.plan.grouped import MOST_LINES, Grouped
 from tconv.plan.grouped_weights import GroupedWeights
 from tconv.plan.planes import Planes
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 from tconv.runtime import compiled
 from tconv.runtime.compiled import MOST_LAUNCHES, PackedWeights, Runner
-from tconv.runtime.kernels import grouped_kernel, grouped_weights_kernel
+from tconv.runtime.kernels import grouped_kernel, grouped_weights_kernel, sweep_kernel
 from tconv.runtime.launch import SMALL, Launch, addressable
 from tconv.runtime.scratch import address
 
@@ -32,11 +32,29 @@ class GroupedRunner(Runner):
         lanes, groups = recipe.lanes, problem.groups
         firsts = np.minimum(np.arange(recipe.panels) * lanes, groups - lanes)
         self.groups = firsts[:, None] + np.arange(lanes)  # by panel and lane
-        kernel = grouped_kernel(problem.dtype, recipe.kinds, recipe.windows)
-        super().__init__(problem, recipe, kernel)
+        self.recipe = recipe
+        super().__init__(problem, recipe, grouped_kernel(problem.dtype))
         self.order: Array | None = None  # where packed weights come from, once it is known
         # By axis of the weights: which of it, for each tap of the outer axes and of the last.
         self.runs = [tuple(np.moveaxis(np.array(run), -1, 0)) for run in recipe.runs if run]
+
+    def strided(self, source: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
+        """Return the record for arrays of these strides, with the kernels that it calls for."""
+        record, fields, recipe = super().strided(source, target), self.fields, self.recipe
+        steps = [record[fields[name]] for name in ("source_g", "target_g", "depth")]
+        direct = steps == [1, 1, 1] and record[fields["stretches"]] > 0
+        begin, dtype = record[fields["kernels"]], self.problem.dtype
+        for index, kind in enumerate(recipe.kinds):
+            for lines in range(MOST_LINES + 1):
+                unrolled = lines if lines in recipe.windows and kind.unrolls(lines) else 0
+                kernel = sweep_kernel(dtype, kind, unrolled, stored=direct or self.alike)
+                record[begin + index * (MOST_LINES + 1) + lines] = kernel
+        return record
+
+    @property
+    def alike(self) -> bool:
+        """Tell whether elements are computed as arrays hold them."""
+        return self.dtype == self.sums
 
     def pack(self, weights: Array) -> PackedWeights:
         """Return the weights by panel, phase, written channel, tap, read channel and lane.

@@ -16,6 +16,7 @@ from tconv.codegen.gather import emit_gather
 from tconv.codegen.grouped import emit_grouped
 from tconv.codegen.grouped_weights import emit_grouped_weights
 from tconv.codegen.planes import emit_planes
+from tconv.codegen.sweep import emit_sweep
 from tconv.codegen.weights import emit_pack_cells, emit_pack_weights
 from tconv.codegen.winograd import emit_winograd
 from tconv.codegen.winograd_weights import emit_transform_weights
@@ -65,10 +66,16 @@ def correlate_kernel(part: str, dtype: str, *, swapped: bool) -> int:
 
 
 @cache
-def grouped_kernel(dtype: str, kinds: tuple[Kind, ...], windows: tuple[int, ...]) -> int:
-    """Return the address of ``grouped(record, scratch, item)`` for kernels of the last axis."""
-    shape = SweepShape(kernel_shape(dtype, machine()), kinds, windows)
-    return _loaded("grouped", shape, emit_grouped, f"grouped_{dtype}")
+def grouped_kernel(dtype: str) -> int:
+    """Return the address of ``grouped(record, scratch, item)``."""
+    return _address("grouped", dtype, emit_grouped)
+
+
+@cache
+def sweep_kernel(dtype: str, kind: Kind, lines: int, *, stored: bool) -> int:
+    """Return the address of a ``sweep`` that grouped layers call: each window has its own."""
+    shape = SweepShape(kernel_shape(dtype, machine()), kind, lines, stored)
+    return _loaded("sweep", shape, emit_sweep, f"sweep_{dtype}")
 
 
 @cache
