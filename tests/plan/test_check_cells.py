@@ -50,7 +50,8 @@ def test_cells_of_any_problem_pass(problem: Problem, machine: Machine) -> None:
 @pytest.mark.parametrize("layout", ["n gf x", "n x gf"])
 def test_cells_that_are_chosen_pass(layout: str) -> None:
     """As users get them."""
-    plan = choose_plan(replace(a_layer(layout), fine_channels=4), AVX2, "", "direct")
+    layer = replace(a_layer(layout), groups=1, fine_channels=4)
+    plan = choose_plan(layer, AVX2, "", "direct")
 
     assert isinstance(plan.recipe, Cells)
     checked(plan, AVX2)
