@@ -108,8 +108,8 @@ def _pack_region(  # noqa: PLR0913 - where from, where to, and by what
 ) -> None:
     """Pack all that the block reads, zeros outside of the source.
 
-    Where groups lie apart, panel after panel: lines of few groups are read one after the other,
-    which machines foresee.
+    Where groups lie further apart than a line is long, panel after panel: lines of few groups
+    are then read one after the other, which machines foresee.
     """
     lines = emit_region_extents(b, r, block)
     first = b.add(b.mul(block.start, r.step_in), r.low_in)
@@ -118,7 +118,7 @@ def _pack_region(  # noqa: PLR0913 - where from, where to, and by what
     before = smaller(b, larger(b, b.neg(first), number(0)), length)
     left = b.sub(length, before)
     inside = larger(b, smaller(b, b.sub(b.sub(r.size_in, first), before), left), number(0))
-    together = b.icmp_signed("==", r.source_g, number(1))
+    together = b.icmp_signed("<=", r.source_g, b.mul(r.size_in, r.source_x))
     panels = b.select(together, where.panels, number(1))
     with (
         counted(b, b.select(together, number(1), where.panels)) as turn,
