@@ -11,6 +11,8 @@ from tconv.plan.gather import Gather, plan_gather
 from tconv.plan.grouped import Grouped, plan_grouped
 from tconv.plan.grouped_weights import GroupedWeights, plan_grouped_weights
 from tconv.plan.machine import Machine, padded
+from tconv.plan.overlap import Overlap, plan_overlap
+from tconv.plan.overlap_choice import overlap_pays
 from tconv.plan.phases import len_of_phases
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import (
@@ -109,6 +111,8 @@ def _data_plan(
         return _grouped(problem, plan_grouped(problem, machine), (few, *slower))
     if fine and _cells_pay(problem, machine):
         return _cells(problem, plan_cells(problem, machine), (few, *slower))
+    if overlap_pays(problem, machine):
+        return _overlap(problem, plan_overlap(problem, machine), (few, *slower))
     if written <= MOST_COLUMNS and problem.axes[-1].stride <= MOST_RESIDUES:
         return _planes(problem, plan_planes(problem, machine), (few, *slower))
     if _lines_pay(problem, machine):
@@ -269,6 +273,19 @@ def _planes(problem: Problem, recipe: Planes, refused: tuple[tuple[str, str], ..
             Step("pack block", f"{block} points, {recipe.items} work items", 0),
             Step("planes", f"tiles of {recipe.rows} channels by points", problem.flops()),
             Step("store", f"{_epilogue(problem)}layout {_layout(problem)}", 0),
+        ),
+        recipe,
+    )  # fmt: skip
+
+
+def _overlap(problem: Problem, recipe: Overlap, refused: tuple[tuple[str, str], ...]) -> Plan:
+    images = f"{recipe.round} image{'s' if recipe.round > 1 else ''} at a time"
+    return Plan(
+        problem, "overlap", "every tap's products first, added up where they overlap", refused,
+        (
+            Step("pack points", f"panels of {recipe.vectors}x{recipe.lanes}", 0),
+            Step("multiply", f"all taps and channels, {images}", problem.flops()),
+            Step("add up", f"lines, {_epilogue(problem)}layout {_layout(problem)}", 0),
         ),
         recipe,
     )  # fmt: skip

@@ -1,0 +1,100 @@
+"""Whether products that are added up afterwards cost less than sums of few written channels.
+
+All costs are cycles of one core for one image, whatever the batch is, so that an image's bits do
+not depend on its company.
+"""
+
+import math
+from collections.abc import Sequence
+
+from tconv.plan.gather import choose_block
+from tconv.plan.machine import Machine
+from tconv.plan.overlap import MOST_PRODUCTS, products_of
+from tconv.plan.phases import AxisPhases, all_phases, batch_phases, even_phases
+from tconv.plan.planes import MOST_COLUMNS, MOST_ROWS, planes_block
+from tconv.plan.tiles import tile_rows, whole_tiles
+from tconv.problem import Operand, Problem
+
+MOST_WRITTEN = 8  # channels of a group; more fill vectors
+LEAST_READ = 8  # channels of a group: shorter sums cost less than what is done with their products
+# Measured, in cycles: of a vector multiplied, packed, added up, and of an element stored.
+PRODUCT, PACK, FOLD, STORE = 0.58, 6.0, 3.0, 1.2
+TILE, LINE, STAGES = 40.0, 15.0, 6000.0  # to begin a tile, a phase of a line, and two stages
+ROW, LOAD = 0.5, 1.2  # of planes: a vector multiplied, and read for as many rows as a tile has
+NARROW = 0.72  # of a vector of channels, alone in its panel
+SMALL_PACK = 3.0
+
+
+def overlap_pays(problem: Problem, machine: Machine) -> bool:
+    """Tell whether a problem with few written channels should be done by products."""
+    fine = problem.wanted is Operand.FINE
+    read, written = problem.coarse_channels, problem.fine_channels
+    if not fine:
+        read, written = written, read
+    strided = any(axis.stride > 1 for axis in problem.axes)
+    if written > MOST_WRITTEN or read < LEAST_READ or (strided and not fine):
+        return False
+    apart = all(axis.taps <= axis.stride and axis.dilation == 1 for axis in problem.axes)
+    if apart and written > MOST_COLUMNS:
+        return False  # no two products meet
+    item = machine.vector_bytes // machine.lanes(problem.dtype)
+    if products_of(problem) * item > MOST_PRODUCTS:
+        return False
+    return _by_products(problem, machine, (read, written)) < _by_sums(
+        problem, machine, (read, written)
+    )
+
+
+def _by_products(problem: Problem, machine: Machine, channels: tuple[int, int]) -> float:
+    """Estimate products and folds."""
+    read, written = channels
+    lanes, large = machine.lanes(problem.dtype), tile_rows(machine)
+    *outer, last = even_phases(problem)[1:]
+    points = math.prod(axis.size_in for axis in (*outer, last))
+    rows = products_of(problem) // points // problem.groups
+    lines = math.prod(axis.size_out for axis in outer)
+    padded = whole_tiles(rows, large)
+    vectors = points / lanes
+    multiplied = vectors * padded * (PRODUCT * read + TILE / 2 / large)
+    moved = vectors * (PACK * read + FOLD * rows) + STORE * lines * last.size_out * written
+    return problem.groups * (multiplied + moved + LINE * lines * written * last.step_out) + STAGES
+
+
+def _by_sums(problem: Problem, machine: Machine, channels: tuple[int, int]) -> float:
+    """Estimate planes, or a gather of channels that leave a vector half empty."""
+    read, written = channels
+    lanes = machine.lanes(problem.dtype)
+    item = machine.vector_bytes // lanes
+    if written <= MOST_COLUMNS:
+        axes = even_phases(problem)[1:]
+        merged = axes[-1].step_out if written * axes[-1].step_out <= MOST_ROWS else 1
+        block = planes_block(_one(axes), read * item, merged * written * item, machine)
+        vectors = _meetings(axes[:-1]) * _meetings(axes[-1:], lanes) / lanes * written
+        multiplied = vectors * (ROW + LOAD / (written * merged))
+    else:
+        axes = all_phases(problem)[1:]
+        block = choose_block(_one(axes), read * item, 2 * lanes * item, machine)
+        multiplied = _meetings(axes) * NARROW
+    packed = math.prod(
+        -(-(axis.end - axis.begin) // size) * (axis.step_in * (size - 1) + axis.span)
+        for axis, size in zip(axes, block[1:], strict=True)
+    )
+    stored = math.prod(axis.size_out for axis in axes) * written
+    moved = SMALL_PACK * packed * read / lanes + STORE * stored
+    return problem.groups * (multiplied * read + moved)
+
+
+def _one(axes: Sequence[AxisPhases]) -> list[AxisPhases]:
+    """Return the axes of one image."""
+    return [batch_phases(1), *axes]
+
+
+def _meetings(axes: Sequence[AxisPhases], lanes: int = 1) -> int:
+    """Return how many taps are multiplied for all points, in whole vectors of them."""
+    return math.prod(
+        sum(
+            len(taps) * -(-(high - low) // lanes) * lanes
+            for (low, high), taps in zip(axis.ranges, axis.taps, strict=True)
+        )
+        for axis in axes
+    )
