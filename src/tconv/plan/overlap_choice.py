@@ -23,6 +23,7 @@ TILE, LINE, STAGES = 40.0, 15.0, 6000.0  # to begin a tile, a phase of a line, a
 ROW, LOAD = 0.5, 1.2  # of planes: a vector multiplied, and read for as many rows as a tile has
 NARROW = 0.72  # of a vector of channels, alone in its panel
 SMALL_PACK = 3.0
+SCATTER = 4.0  # of an element that planes store for itself: phases that are not merged lie apart
 
 
 def overlap_pays(problem: Problem, machine: Machine) -> bool:
@@ -65,9 +66,11 @@ def _by_sums(problem: Problem, machine: Machine, channels: tuple[int, int]) -> f
     read, written = channels
     lanes = machine.lanes(problem.dtype)
     item = machine.vector_bytes // lanes
+    store = STORE
     if written <= MOST_COLUMNS:
         axes = even_phases(problem)[1:]
         merged = axes[-1].step_out if written * axes[-1].step_out <= MOST_ROWS else 1
+        store = SCATTER if merged < axes[-1].step_out else STORE
         block = planes_block(_one(axes), read * item, merged * written * item, machine)
         vectors = _meetings(axes[:-1]) * _meetings(axes[-1:], lanes) / lanes * written
         multiplied = vectors * (ROW + LOAD / (written * merged))
@@ -80,7 +83,7 @@ def _by_sums(problem: Problem, machine: Machine, channels: tuple[int, int]) -> f
         for axis, size in zip(axes, block[1:], strict=True)
     )
     stored = math.prod(axis.size_out for axis in axes) * written
-    moved = SMALL_PACK * packed * read / lanes + STORE * stored
+    moved = SMALL_PACK * packed * read / lanes + store * stored
     return problem.groups * (multiplied * read + moved)
 
 
