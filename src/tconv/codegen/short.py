@@ -25,6 +25,7 @@ from tconv.codegen.build import (
     splat,
     store,
 )
+from tconv.codegen.stored import rounded, widened_line
 from tconv.codegen.sums import Place
 from tconv.codegen.tile import Tile
 from tconv.plan.gather import MOST_CHANNELS
@@ -61,7 +62,9 @@ def emit_short_tile(module: ir.Module, tile: Tile) -> ir.Function:
     scalar = FLOATS[tile.dtype]
     vector = ir.VectorType(scalar, tile.lanes)
     pointer, table = scalar.as_pointer(), I64.as_pointer()
-    made, b = function(module, f"short_{tile.name}", [*[pointer] * 4, *[table] * 3, *[I64] * 3])
+    stored = STORED[tile.dtype].as_pointer()
+    operands = [stored, pointer, pointer, stored]
+    made, b = function(module, f"short_{tile.name}", [*operands, *[table] * 3, *[I64] * 3])
     target, bias, data, weights, places, rows, offsets, count, panels, step = made.args
     for argument in made.args[:7]:
         argument.add_attribute("noalias")
@@ -82,7 +85,8 @@ def emit_short_tile(module: ir.Module, tile: Tile) -> ir.Function:
         for r in range(tile.rows):
             out = place(b, target, b.add(load(b, places, r), channel))
             for v in range(tile.vectors):
-                store(b, rest.carried[1 + r * tile.vectors + v], out, v * tile.lanes)
+                total = rest.carried[1 + r * tile.vectors + v]
+                store(b, rounded(b, total, tile.dtype), out, v * tile.lanes)
     b.ret_void()
     return made
 
@@ -96,8 +100,7 @@ def _multiply(
 ) -> list[ir.Value]:
     """Add one element of every row, times one line of vectors."""
     line, *totals = carried
-    vector = totals[0].type
-    weights = [load(b, line, v * tile.lanes, vector) for v in range(tile.vectors)]
+    weights = widened_line(b, line, 0, tile.dtype, (tile.vectors, tile.lanes))
     for r, point in enumerate(points):
         row = splat(b, load(b, point, offset), tile.lanes)
         for v in range(tile.vectors):
@@ -107,9 +110,7 @@ def _multiply(
 
 
 def emit_short_tiles(module: ir.Module, shape: KernelShape) -> dict[int, list[ir.Function]]:
-    """Emit tiles by vectors, for types that are stored as they are computed."""
-    if STORED[shape.dtype] != FLOATS[shape.dtype]:
-        return {}
+    """Emit tiles by vectors."""
     return {
         vectors: [
             emit_short_tile(module, Tile(rows, vectors, shape.lanes, shape.dtype))

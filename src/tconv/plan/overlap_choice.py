@@ -19,8 +19,10 @@ MOST_WRITTEN = 8  # channels of a group; more fill vectors
 LEAST_READ = 8  # channels of a group: shorter sums cost less than what is done with their products
 # Measured, in cycles: of a vector multiplied, packed, added up, and of an element stored.
 PRODUCT, PACK, FOLD, STORE = 0.58, 6.0, 3.0, 1.2
+FAR = 16.0  # of a vector of products that have left the nearer caches, so long that they are many
 TILE, LINE, STAGES = 40.0, 15.0, 6000.0  # to begin a tile, a phase of a line, and two stages
 ROW, LOAD = 0.5, 1.2  # of planes: a vector multiplied, and read for as many rows as a tile has
+NEAR = 0.25  # of half of all products that may be kept
 NARROW = 0.72  # of a vector of channels, alone in its panel
 SMALL_PACK = 3.0
 SCATTER = 4.0  # of an element that planes store for itself: phases that are not merged lie apart
@@ -57,7 +59,10 @@ def _by_products(problem: Problem, machine: Machine, channels: tuple[int, int]) 
     padded = whole_tiles(rows, large)
     vectors = points / lanes
     multiplied = vectors * padded * (PRODUCT * read + TILE / 2 / large)
-    moved = vectors * (PACK * read + FOLD * rows) + STORE * lines * last.size_out * written
+    item = machine.vector_bytes // lanes
+    kept = problem.groups * rows * points * item / MOST_PRODUCTS
+    fold = FOLD + FAR * min(1.0, max(0.0, 2 * kept - NEAR))
+    moved = vectors * (PACK * read + fold * rows) + STORE * lines * last.size_out * written
     return problem.groups * (multiplied + moved + LINE * lines * written * last.step_out) + STAGES
 
 
