@@ -71,7 +71,8 @@ def test_a_tile_equals_its_meaning(tile: Tile, steps: int) -> None:
         computed = expected.astype(numpy_dtype(tile.dtype))
         wide = weights.astype(sums)
         short_tile_meaning(expected, bias, data, wide, targets, rows, offsets[:steps])
-        tables = targets, rows, offsets
+        # Behind a tile's places stand those of the next one.
+        tables = np.concatenate([targets, targets]), rows, offsets
         numbers = steps, panels, steps * tile.columns
         made.call(names[tile], computed, bias, data, paired(weights, tile.lanes), *tables, *numbers)
 

@@ -21,6 +21,7 @@ from tconv.codegen.build import (
     load,
     number,
     place,
+    prefetch,
     smaller,
     splat,
     store,
@@ -57,7 +58,8 @@ def short_tile_meaning(  # noqa: PLR0913 - the emitted function's own arguments
 def emit_short_tile(module: ir.Module, tile: Tile) -> ir.Function:
     """Emit ``tile``: its arguments are those of its meaning, then how many offsets and panels.
 
-    The last argument is how far apart the weights of panels lie.
+    The last argument is how far apart the weights of panels lie.  Behind the tile's places the
+    table has those of the next tile, or anything.
     """
     scalar = FLOATS[tile.dtype]
     vector = ir.VectorType(scalar, tile.lanes)
@@ -75,6 +77,12 @@ def emit_short_tile(module: ir.Module, tile: Tile) -> ir.Function:
         added = place(b, bias, channel)
         begun = [load(b, added, v * tile.lanes, vector) for v in range(tile.vectors)]
         line = place(b, weights, b.mul(panel.index, step))
+        # In large results what the next tile will write is far away; its places stand behind
+        # this one's in the table.
+        for r in range(tile.rows):
+            out = place(b, target, b.add(load(b, places, tile.rows + r), channel))
+            for element in (0, tile.columns - 1):
+                prefetch(b, place(b, out, element), write=True)
         with counted(b, whole, [line, *begun * tile.rows], step=UNROLL) as main:
             for step_ in range(UNROLL):
                 offset = load(b, place(b, offsets, main.index), step_)
