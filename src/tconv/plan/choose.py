@@ -7,12 +7,12 @@ from tconv.errors import UnsupportedError
 from tconv.plan.cells import MOST_COLUMNS as MOST_CELL
 from tconv.plan.cells import Cells, cell_columns, neighbours_of, plan_cells
 from tconv.plan.correlate import Correlate, plan_correlate
+from tconv.plan.few import gather_pays, overlap_pays
 from tconv.plan.gather import Gather, plan_gather
 from tconv.plan.grouped import Grouped, plan_grouped
 from tconv.plan.grouped_weights import GroupedWeights, plan_grouped_weights
 from tconv.plan.machine import Machine, padded
 from tconv.plan.overlap import Overlap, plan_overlap
-from tconv.plan.overlap_choice import overlap_pays
 from tconv.plan.phases import len_of_phases
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import (
@@ -109,18 +109,31 @@ def _data_plan(
     few = (name, f"{written} channels a group would leave vectors half empty")
     if _many_small_groups(problem, machine):
         return _grouped(problem, plan_grouped(problem, machine), (few, *slower))
-    if fine and _cells_pay(problem, machine):
-        return _cells(problem, plan_cells(problem, machine), (few, *slower))
-    if overlap_pays(problem, machine):
-        return _overlap(problem, plan_overlap(problem, machine), (few, *slower))
-    if written <= MOST_COLUMNS and problem.axes[-1].stride <= MOST_RESIDUES:
-        return _planes(problem, plan_planes(problem, machine), (few, *slower))
+    narrow = _few_plan(problem, machine, written, (few, *slower))
+    if narrow is not None:
+        return narrow
     if _lines_pay(problem, machine):
         read = problem.coarse_channels if fine else problem.fine_channels
         short = (name, f"{read} channels a group are too short a run")
         return _planes(problem, plan_planes(problem, machine), (short, *slower))
     many = ("planes", f"{written} channels a group fill vectors by themselves")
     return _gather(problem, plan_gather(problem, machine), (many, *slower))
+
+
+def _few_plan(
+    problem: Problem, machine: Machine, written: int, refused: tuple[tuple[str, str], ...]
+) -> Plan | None:
+    """Return the plan for channels that leave vectors half empty, if these do."""
+    if problem.wanted is Operand.FINE and _cells_pay(problem, machine):
+        return _cells(problem, plan_cells(problem, machine), refused)
+    if overlap_pays(problem, machine):
+        return _overlap(problem, plan_overlap(problem, machine), refused)
+    if written > MOST_COLUMNS or problem.axes[-1].stride > MOST_RESIDUES:
+        return None
+    if gather_pays(problem, machine):
+        strided = ("planes", "packing every residue of the stride takes longer, by estimate")
+        return _gather(problem, plan_gather(problem, machine), (strided, *refused[1:]))
+    return _planes(problem, plan_planes(problem, machine), refused)
 
 
 def _cells_pay(problem: Problem, machine: Machine) -> bool:

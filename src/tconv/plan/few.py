@@ -1,4 +1,4 @@
-"""Whether products that are added up afterwards cost less than sums of few written channels.
+"""Which algorithm is the best for few written channels: what each of them costs.
 
 All costs are cycles of one core for one image, whatever the batch is, so that an image's bits do
 not depend on its company.
@@ -19,12 +19,17 @@ MOST_WRITTEN = 8  # channels of a group; more fill vectors
 LEAST_READ = 8  # channels of a group: shorter sums cost less than what is done with their products
 # Measured, in cycles: of a vector multiplied, packed, added up, and of an element stored.
 PRODUCT, PACK, FOLD, STORE = 0.58, 6.0, 3.0, 1.2
-FAR = 16.0  # of a vector of products that have left the nearer caches, so long that they are many
+FAR = 28.0  # of a vector of products that have left the nearer caches, so long that they are many
 TILE, LINE, STAGES = 40.0, 15.0, 6000.0  # to begin a tile, a phase of a line, and two stages
 ROW, LOAD = 0.5, 1.2  # of planes: a vector multiplied, and read for as many rows as a tile has
 NEAR = 0.25  # of half of all products that may be kept
 NARROW = 0.72  # of a vector of channels, alone in its panel
 SMALL_PACK = 3.0
+# With a stride: a vector of channels alone in its panel; one packed as planes and as points, from
+# channels that lie side by side, and from those that lie apart.
+LONELY = 1.15
+APART, NEAR_PACK = 22.0, 6.0
+FAR_APART, FAR_PACK = 30.0, 20.0
 SCATTER = 4.0  # of an element that planes store for itself: phases that are not merged lie apart
 
 
@@ -71,25 +76,57 @@ def _by_sums(problem: Problem, machine: Machine, channels: tuple[int, int]) -> f
     read, written = channels
     lanes = machine.lanes(problem.dtype)
     item = machine.vector_bytes // lanes
-    store = STORE
-    if written <= MOST_COLUMNS:
+    if written > MOST_COLUMNS:
+        axes = all_phases(problem)[1:]
+        packed = _packed(axes, choose_block(_one(axes), read * item, 2 * lanes * item, machine))
+        multiplied, store = _meetings(axes) * NARROW, STORE
+    else:
         axes = even_phases(problem)[1:]
         merged = axes[-1].step_out if written * axes[-1].step_out <= MOST_ROWS else 1
+        sums = merged * written
+        packed = _packed(axes, planes_block(_one(axes), read * item, sums * item, machine))
+        multiplied = _plane_vectors(axes, lanes) * written * (ROW + LOAD / sums)
         store = SCATTER if merged < axes[-1].step_out else STORE
-        block = planes_block(_one(axes), read * item, merged * written * item, machine)
-        vectors = _meetings(axes[:-1]) * _meetings(axes[-1:], lanes) / lanes * written
-        multiplied = vectors * (ROW + LOAD / (written * merged))
-    else:
-        axes = all_phases(problem)[1:]
-        block = choose_block(_one(axes), read * item, 2 * lanes * item, machine)
-        multiplied = _meetings(axes) * NARROW
-    packed = math.prod(
-        -(-(axis.end - axis.begin) // size) * (axis.step_in * (size - 1) + axis.span)
-        for axis, size in zip(axes, block[1:], strict=True)
-    )
     stored = math.prod(axis.size_out for axis in axes) * written
     moved = SMALL_PACK * packed * read / lanes + store * stored
     return problem.groups * (multiplied * read + moved)
+
+
+def gather_pays(problem: Problem, machine: Machine) -> bool:
+    """Tell whether half empty vectors of channels cost less than planes.
+
+    Planes of every residue of a stride are packed by single elements.
+    """
+    if problem.wanted is not Operand.COARSE or all(axis.stride == 1 for axis in problem.axes):
+        return False
+    read, written = problem.fine_channels, problem.coarse_channels
+    together = problem.fine_layout.axes.endswith("f")
+    if not together and any(axis.taps < axis.stride for axis in problem.axes):
+        return False  # a gather would turn points that nothing reads
+    lanes = machine.lanes(problem.dtype)
+    item = machine.vector_bytes // lanes
+    axes = all_phases(problem)[1:]
+    regions = (
+        planes_block(_one(axes), read * item, written * item, machine),
+        choose_block(_one(axes), read * item, 2 * lanes * item, machine),
+    )
+    planes, points = (_packed(axes, block) / lanes for block in regions)
+    each, turned = (APART, NEAR_PACK) if together else (FAR_APART, FAR_PACK)
+    by_planes = _plane_vectors(axes, lanes) * written * (ROW + LOAD / written) + each * planes
+    return _meetings(axes) * LONELY + turned * points < by_planes
+
+
+def _plane_vectors(axes: Sequence[AxisPhases], lanes: int) -> float:
+    """Return how many vectors of points are multiplied, for a channel read and one written."""
+    return _meetings(axes[:-1]) * _meetings(axes[-1:], lanes) / lanes
+
+
+def _packed(axes: Sequence[AxisPhases], block: Sequence[int]) -> int:
+    """Return how many points all blocks of an image read, those twice that two of them read."""
+    return math.prod(
+        -(-(axis.end - axis.begin) // size) * (axis.step_in * (size - 1) + axis.span)
+        for axis, size in zip(axes, block[1:], strict=True)
+    )
 
 
 def _one(axes: Sequence[AxisPhases]) -> list[AxisPhases]:
