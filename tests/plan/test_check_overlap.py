@@ -20,10 +20,9 @@ from tconv.plan.tiles import tile_rows
 from tconv.problem import Axis, Layout, Operand, Problem
 
 
-def a_layer(wanted: Operand = Operand.FINE, batch: int = 3) -> Problem:
+def a_layer(wanted: Operand = Operand.FINE, batch: int = 3, stride: int = 2) -> Problem:
     """Return a layer with few written channels; pads and crops cut products on both sides."""
-    stride = 2 if wanted is Operand.FINE else 1
-    axes = (Axis(11, 7, 3, stride, 3, 2), Axis(19, 21 // stride, 4, stride, 2, 3))
+    axes = (Axis(11, 7, 3, stride, 3, 2), Axis(19, 21 // stride, 4, stride, 3, 3))
     channels = (18, 2) if wanted is Operand.FINE else (2, 18)
     return Problem(
         wanted, batch, 2, *channels, axes, "float32",
@@ -39,7 +38,12 @@ def planned(problem: Problem, images: int = 2) -> Plan:
         return as_plan(problem, plan_overlap(problem, AVX2))
 
 
-PLANS = [planned(a_layer()), planned(a_layer(Operand.COARSE)), planned(a_layer(batch=1))]
+PLANS = [
+    planned(a_layer()),
+    planned(a_layer(Operand.COARSE, stride=1)),
+    planned(a_layer(Operand.COARSE)),
+    planned(a_layer(batch=1)),
+]
 
 
 @settings(deadline=None, max_examples=150)
@@ -47,15 +51,13 @@ PLANS = [planned(a_layer()), planned(a_layer(Operand.COARSE)), planned(a_layer(b
 def test_products_of_any_problem_pass(problem: Problem, machine: Machine) -> None:
     """Chosen or not: windows with holes and phases without taps have right tables too."""
     problem = replace(problem, batch=max(problem.batch, 1))
-    if problem.wanted is not Operand.FINE:
-        axes = tuple(replace(axis, stride=1) for axis in problem.axes)
-        problem = replace(problem, wanted=Operand.COARSE, axes=axes)
+    if problem.wanted is Operand.WEIGHTS:
+        problem = replace(problem, wanted=Operand.COARSE)
 
     plan = checked(as_plan(problem, plan_overlap(problem, machine)), machine)
 
     counted, least = count_plan(plan, tile_rows(machine)), count_least(problem)
     assert counted.multiplications >= least.multiplications
-    assert counted.packed >= least.packed
 
 
 def test_products_that_are_chosen_pass() -> None:
@@ -80,7 +82,7 @@ def test_the_choice_does_not_depend_on_the_batch() -> None:
         assert len(found) == 1
 
 
-@pytest.mark.parametrize("plan", PLANS, ids=["fine", "coarse", "one image"])
+@pytest.mark.parametrize("plan", PLANS, ids=["fine", "coarse", "strided", "one image"])
 def test_the_plans_that_are_changed_below_are_right(plan: Plan) -> None:
     """Or refusing their changes would show nothing."""
     checked(plan, AVX2)
@@ -89,8 +91,8 @@ def test_the_plans_that_are_changed_below_are_right(plan: Plan) -> None:
 # Calls fill these in, and every round.
 FREE = {
     "source", "target", "weights", "bias", "products", "stage", "first", "images", "source_g",
-    "source_c", "source_x", "target_g", "target_c", "target_x", "run", "run_axes", "activate",
-    "slope", "zeros", "source_steps", "target_steps", "run_sizes", "run_steps",
+    "source_c", "source_x", "target_g", "target_c", "target_x", "run", "run_step", "run_axes",
+    "activate", "slope", "zeros", "source_steps", "target_steps", "run_sizes", "run_steps",
 }  # fmt: skip
 
 
@@ -115,7 +117,7 @@ def test_every_number_of_a_record_counts(field: str) -> None:
         (Change("tap_count", -1, 1), "is not the relation's."),
         (Change("axis_points", +1, 1), "sums read other points."),
         (Change("row_reads", +1), "a row lies elsewhere."),
-        (Change("chunks", +1), "chunks do not take every row once."),
+        (Change("chunks", -1), "chunks do not take every row once."),
         (Change("folds", +40), "lines are left out."),
         (Change("panels", +1), "points are left out."),
         (Change("size_out", -1), "outputs are never written."),

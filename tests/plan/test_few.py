@@ -32,8 +32,8 @@ LONG = Axis(98, 30, 5, 3, 3, 0)
         (Operand.FINE, "NCX", LONG, (3, 2), "planes"),
         (Operand.COARSE, "NXC", HALF, (256, 2), "gather"),
         (Operand.COARSE, "NCX", HALF, (256, 2), "gather"),
-        (Operand.COARSE, "NXC", POINTS, (40, 3), "gather"),
-        (Operand.COARSE, "NCX", POINTS, (40, 3), "planes"),
+        (Operand.COARSE, "NXC", POINTS, (40, 3), "overlap"),
+        (Operand.COARSE, "NCX", POINTS, (40, 3), "overlap"),
     ],
 )
 def test_what_is_chosen(

@@ -15,6 +15,7 @@ from tconv.codegen.build import (
     counted,
     function,
     larger,
+    load,
     number,
     place,
     smaller,
@@ -65,9 +66,14 @@ def _emit_multiply(module: ir.Module, shape: KernelShape, kinds: list[ir.Type]) 
     panels = b.sdiv(b.add(b.sub(end, begin), number(shape.columns - 1)), width)
     source = place(b, r.pointer_to("source", stored), b.mul(group, r.source_g))
     source = place(b, source, b.mul(r.first, r.at("source_steps", number(0))))
-    _pack_points(b, r, pack, (scratch, source), (begin, end, panels), shape.columns)
-    first = b.mul(chunk, r.chunk)
-    rows = smaller(b, b.sub(r.rows, first), r.chunk)
+    axes = b.mul(chunk, b.add(r.outer, number(1)))
+    residues, limits = (place(b, getattr(r, f"chunk_{x}"), axes) for x in ("residues", "limits"))
+    with counted(b, r.outer, [b.mul(load(b, residues, r.outer), r.source_x)]) as axis:
+        step = b.mul(load(b, residues, axis.index), r.at("source_steps", axis.index))
+        axis.carried = [b.add(axis.carried[0], step)]
+    source = place(b, source, axis.carried[0])
+    _pack_points(b, r, pack, (scratch, source, limits), (begin, end, panels), shape.columns)
+    first, rows = r.at("chunk_start", chunk), r.at("chunk_rows", chunk)
     products = place(b, r.pointer_to("products", pointer), b.mul(group, b.mul(r.rows, r.pitch)))
     weights = place(b, r.pointer_to("weights", pointer), b.mul(group, b.mul(r.rows, r.depth)))
     zeros = b.bitcast(r.blank, pointer)
@@ -97,15 +103,18 @@ def _pack_points(  # noqa: PLR0913 - which points of what
     b: ir.IRBuilder,
     r: Record,
     pack: ir.Function,
-    both: tuple[ir.Value, ir.Value],
+    places: tuple[ir.Value, ir.Value, ir.Value],
     numbers: tuple[ir.Value, ir.Value, ir.Value],
     columns: int,
 ) -> None:
     """Pack points as panels, channel by channel; behind the last point there are zeros.
 
-    Points of one run lie evenly apart; a panel may have points of several.
+    Points of one run lie evenly apart; a panel may have points of several.  Those that are behind
+    the limits of their axes are zeros too.
     """
-    (scratch, source), (begin, end, panels) = both, numbers
+    (scratch, source, limits), (begin, end, panels) = places, numbers
+    whole = b.icmp_signed("==", r.run_axes, r.outer)
+    longest = b.select(whole, load(b, limits, r.outer), r.run)
     together = b.icmp_signed("==", r.source_c, number(1))
     at_once = b.select(together, r.depth, number(FAR_CHANNELS))
     turns = b.sdiv(b.add(r.depth, b.sub(at_once, number(1))), at_once)
@@ -120,17 +129,26 @@ def _pack_points(  # noqa: PLR0913 - which points of what
             index, inside = b.sdiv(point.index, r.run), b.srem(point.index, r.run)
             count = smaller(b, b.sub(r.run, inside), b.sub(stop, point.index))
             point.following = b.add(point.index, count)
-            origin = b.add(b.mul(inside, r.source_x), b.mul(channel, r.source_c))
-            with counted(b, r.run_axes, [index, origin]) as axis:
+            origin = b.add(b.mul(inside, r.run_step), b.mul(channel, r.source_c))
+            with counted(b, r.run_axes, [index, origin, b.sub(longest, inside)]) as axis:
                 d = b.sub(b.sub(r.run_axes, number(1)), axis.index)
-                left, offset = axis.carried
+                left, offset, there = axis.carried
                 size = r.at("run_sizes", d)
-                step = b.mul(b.srem(left, size), r.at("run_steps", d))
-                axis.carried = [b.sdiv(left, size), b.add(offset, step)]
+                digit = b.srem(left, size)
+                good = b.icmp_signed("<", digit, load(b, limits, d))
+                axis.carried = [
+                    b.sdiv(left, size),
+                    b.add(offset, b.mul(digit, r.at("run_steps", d))),
+                    b.select(good, there, number(0)),
+                ]
+            _, offset, there = axis.carried
+            real = larger(b, smaller(b, count, there), number(0))
             lane = b.sub(point.index, start)
             ends = b.icmp_signed("==", point.following, stop)
             behind = b.sub(number(columns), b.add(lane, count))
             after = b.select(ends, larger(b, behind, number(0)), number(0))
-            arguments = [place(b, target, lane), place(b, source, axis.carried[1]), channels]
-            sizes = [number(columns), number(0), count, after]
-            b.call(pack, [*arguments, *sizes, r.source_c, r.source_x])
+            after = b.add(after, b.sub(count, real))
+            offset = b.select(b.icmp_signed(">", real, number(0)), offset, number(0))
+            arguments = [place(b, target, lane), place(b, source, offset), channels]
+            sizes = [number(columns), number(0), real, after]
+            b.call(pack, [*arguments, *sizes, r.source_c, r.run_step])

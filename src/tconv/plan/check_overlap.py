@@ -6,6 +6,7 @@ stretches.
 
 import math
 from itertools import product
+from operator import add, mul, sub
 
 from tconv.plan import overlap
 from tconv.plan.check_record import (
@@ -16,6 +17,7 @@ from tconv.plan.check_record import (
     Terms,
     demand,
     digits_of,
+    inside,
 )
 from tconv.plan.overlap import Overlap, stage_items
 from tconv.plan.tiles import whole_tiles
@@ -34,7 +36,12 @@ class OverlapRun:
         self.source: Point = problem.spatial(source)
         target = problem.batch, *problem.spatial(problem.wanted)
         self.outputs = Outputs(target, problem.axes, problem.wanted)
+        sizes = problem.batch, *self.source
+        strides = recipe.strides
+        # By axis: how many points there are of each residue, at most.
+        self.extents = [-(-size // s) for size, s in zip(sizes, strides, strict=True)]
         self.taps: dict[int, Point] = {}  # by place of products: of which tap they are
+        self.residues: dict[int, Point] = {}  # and which points it is multiplied by
 
     def check(self) -> None:
         """Run every round, then look whether anything was left out."""
@@ -42,9 +49,9 @@ class OverlapRun:
         channels = problem.coarse_channels, problem.fine_channels
         sizes = channels if problem.wanted is Operand.FINE else channels[::-1]
         found = (r.outer, r.groups, r.depth, r.columns, r.points)
-        due = (len(problem.axes), problem.groups, *sizes, math.prod(self.source))
+        due = (len(problem.axes), problem.groups, *sizes, math.prod(self.extents[1:]))
         demand(found == due, "sizes are not the problem's", found)
-        r.positive("panels", "chunk", "chunks", "blocks", "block", "folds", "phases", "lines")
+        r.positive("panels", "chunks", "blocks", "block", "folds", "phases", "lines")
         r.room(dict.fromkeys(("source_steps", "target_steps"), r.outer))
         r.room(dict.fromkeys(("run_sizes", "run_steps"), r.outer + 1))
         r.room({"blank": overlap.ZEROS, "last_table": 1})
@@ -66,17 +73,34 @@ class OverlapRun:
         r, recipe = self.r, self.recipe
         taps = [*product(*(range(first, stop) for first, stop in recipe.taps))]
         demand(r.rows == len(taps) * r.columns, "rows are not all taps and channels", r.rows)
-        chunks = [min(r.rows - chunk * r.chunk, r.chunk) for chunk in range(r.chunks)]
-        whole = min(chunks) > 0 and sum(chunks) == r.rows
-        demand(whole, "chunks do not take every row once", chunks)
-        for begin, rows in zip(range(0, r.rows, r.chunk), chunks, strict=True):
-            for row in range(begin, begin + whole_tiles(rows, self.tile_rows)):
-                # Rows behind the last do again what that one does, or what another work item
-                # does: all of them write the same.
-                due = min(row, r.rows - 1)
-                found = r.at("row_reads", row), r.at("row_places", row)
-                demand(found == (due * r.depth, due * r.pitch), "a row lies elsewhere", row)
+        for chunk in range(r.chunks):
+            start, rows = r.at("chunk_start", chunk), r.at("chunk_rows", chunk)
+            demand(rows > 0, "a chunk is empty", chunk)
+            entries = range(start, start + whole_tiles(rows, self.tile_rows))
+            # Rows behind the last do again what that one does.
+            listed = [r.at("row_places", min(entry, start + rows - 1)) for entry in entries]
+            found = [(r.at("row_reads", e), r.at("row_places", e)) for e in entries]
+            due = [(place // r.pitch * r.depth, place) for place in listed]
+            demand(found == due, "a row lies elsewhere", chunk)
+            self._note_residues(chunk, listed[:rows])
+        demand(len(self.residues) == r.rows, "chunks do not take every row once", r.rows)
         self.taps = {place * r.columns * r.pitch: tap for place, tap in enumerate(taps)}
+
+    def _note_residues(self, chunk: int, listed: list[int]) -> None:
+        """Note which points the rows of a chunk are multiplied by."""
+        r, strides = self.r, self.recipe.strides
+        count = r.outer + 1
+        residues = tuple(r.at("chunk_residues", chunk * count + d) for d in range(count))
+        limits = [r.at("chunk_limits", chunk * count + d) for d in range(count)]
+        sizes = self.problem.batch, *self.source
+        due = [len(range(*each)) for each in zip(residues, sizes, strides, strict=True)]
+        right = min(residues) >= 0 and limits == due and max(map(sub, residues, strides)) < 0
+        demand(right, "packing reads outside the source", (residues, limits))
+        for place in listed:
+            row, rest = divmod(place, r.pitch)
+            real = rest == 0 and 0 <= row < r.rows and place not in self.residues
+            demand(real, "chunks do not take every row once", place)
+            self.residues[place] = residues[1:]
 
     def _multiply(self, images: int) -> None:
         """Look whether work items pack and multiply every point of a round."""
@@ -125,7 +149,7 @@ class OverlapRun:
             demand(phases > 0, "an axis has no phases", d)
             point, phase = divmod(places[d - 1], phases)
             size = r.at("sizes_in", d)
-            demand(size == self.source[d - 1], "lines are read elsewhere", (d, size))
+            demand(size == self.extents[d], "lines are read elsewhere", (d, size))
             taps = self._phase(r.at("axis_tables", d) + phase)
             found = [
                 (base + rows + (point + offset) * r.at("axis_points", d), (point + offset, *read))
@@ -141,17 +165,21 @@ class OverlapRun:
         """Return what one sum is made of."""
         r = self.r
         terms = []
-        demand(r.size_in == self.source[-1], "lines are read elsewhere", r.size_in)
+        strides = self.recipe.strides[1:]
+        demand(r.size_in == self.extents[-1], "lines are read elsewhere", r.size_in)
         for rows, offset in self._phase(r.at("last_table", 0) + x):
             for base, read in bases if 0 <= q + offset < r.size_in else ():
                 row, column = divmod(base + rows + q + offset, r.pitch)
                 tap = self.taps.get(row * r.pitch)
                 demand(tap is not None, "sums read rows that there are not", row)
-                image, *point = digits_of(column, [self.recipe.round, *self.source])
+                image, *point = digits_of(column, [self.recipe.round, *self.extents[1:]])
                 met = (*read, q + offset)
                 demand(tuple(point) == met, "sums read other points", (point, met))
-                if tap is not None:
-                    terms.append((tap, (first + image, *point)))
+                residues = self.residues[row * r.pitch]
+                there = tuple(map(add, map(mul, point, strides), residues))
+                # What is not in the source was packed as zeros.
+                if tap is not None and inside(there, self.source):
+                    terms.append((tap, (first + image, *there)))
         demand(len(set(terms)) == len(terms), "a term is added twice", terms)
         return set(terms)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from tconv.plan import correlate
+from tconv.plan import correlate, overlap
 from tconv.plan.cells import Cells
 from tconv.plan.check_record import Record
 from tconv.plan.correlate import Correlate
@@ -128,13 +128,15 @@ def _overlap(problem: Problem, recipe: Overlap, tile_rows: int) -> Numbers:
     depth, wanted = _channels(problem)
     chunks, points, _ = recipe.multiplies
     rows = products_of(problem) // points // problem.groups
+    each = Record(recipe.record, overlap.SCALARS, overlap.ARRAYS).arrays["chunk_rows"]
+    tiles = sum(whole_tiles(some, tile_rows) for some in each)
     width = recipe.lanes * recipe.vectors
     counts = _parts(problem.batch, recipe.round)
     panels = sum(_up(images * points, width) for images in counts)
     folds = sum(images * points * problem.groups * rows for images in counts)
     written = problem.groups * wanted * _points(problem, problem.wanted)
     return (
-        problem.groups * depth * whole_tiles(rows, tile_rows) * panels,
+        problem.groups * depth * tiles * panels,
         chunks * depth * panels,
         folds + written,
         problem.groups * rows * depth,

@@ -4,11 +4,15 @@ Every tap and written channel is a row, every point read a column of one dense m
 the channels read, so register tiles are full however few channels are written, however small the
 picture is and whatever the stride and the dilation are.  Rows are then added where the relation
 says, line by line.  Products of some images at a time are kept, for all workers together.
+
+With a stride, COARSE reads points with one residue of it for each tap: taps of one residue are
+multiplied by those points alone, as if they were a picture of their own.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from tconv.plan.gather import Scratch, make_record
 from tconv.plan.machine import Machine
@@ -22,11 +26,11 @@ SCALARS = (
     "stage", "first", "images",  # by each round of a call: which images it takes
     "source_g", "source_c", "source_x",  # element steps, by each call
     "target_g", "target_c", "target_x",
-    "run", "run_axes",  # points that lie evenly apart, and axes of such runs, by each call
+    "run", "run_step", "run_axes",  # points that lie evenly apart, axes of such runs, by each call
     "outer",  # axes but the last; the batch is the first of them
     "groups", "depth", "columns",  # channels of a group: read, written
     "points", "rows", "pitch",  # of an image; taps and channels; from row to row of products
-    "panels", "chunk", "chunks",  # of a work item: vectors of points; rows
+    "panels", "chunks",  # vectors of points of a work item, and how many share the rows
     "lines", "blocks", "block",  # written lines of an image, in blocks of points of a phase
     "folds",  # blocks of a work item
     "size_in", "size_out", "phases", "sums_pitch",  # the last axis
@@ -38,6 +42,8 @@ SCALARS = (
 ARRAYS = (
     "source_steps", "target_steps",  # one for each outer axis, filled in by each call
     "run_sizes", "run_steps",  # one for each axis, filled in by each call
+    "chunk_start", "chunk_rows",  # of the rows below that a work item takes
+    "chunk_residues", "chunk_limits",  # and by axis: which points it reads, and how many
     "row_reads", "row_places",  # by row: where its weights begin, and its products
     # one for each outer axis
     "sizes_in", "sizes_out", "axis_phases", "axis_points", "axis_tables",
@@ -71,6 +77,7 @@ class Overlap:
     vectors: int
     record: tuple[int, ...]
     taps: tuple[tuple[int, int], ...]  # of each axis: from, to
+    strides: tuple[int, ...]  # of the batch and each axis: how far apart points of a residue lie
     round: int  # images
     multiplies: tuple[int, int, int]  # groups and chunks, points of an image and of a work item
     folds: tuple[int, int, int]  # groups, blocks of an image and of a work item
@@ -89,7 +96,7 @@ def products_of(problem: Problem) -> int:
 
 
 def plan_overlap(problem: Problem, machine: Machine) -> Overlap:
-    """Lay out rows, rounds and tables for FINE, or for COARSE without strides."""
+    """Lay out rows, rounds and tables for FINE or COARSE."""
     lanes, vectors = machine.lanes(problem.dtype), 2
     width, item = lanes * vectors, machine.vector_bytes // lanes
     axes = even_phases(problem)
@@ -109,7 +116,8 @@ def plan_overlap(problem: Problem, machine: Machine) -> Overlap:
     at_once = max(1, min(at_once, problem.groups * panels // ITEMS))
     chunks = min(tiles, max(1, ITEMS // 4 // (problem.groups * -(-panels // at_once))))
     chunk = -(-tiles // chunks) * large
-    chunks = -(-rows // chunk)
+    chunk_tables = _chunk_tables(axes, taps, (chunk, wanted), (depth, pitch))
+    chunks = len(chunk_tables["chunk_start"])
     lines = math.prod(axis.size_out for axis in outer[1:])
     phases = last.step_out
     longest = -(-last.size_out // phases)
@@ -129,13 +137,12 @@ def plan_overlap(problem: Problem, machine: Machine) -> Overlap:
         "rows": rows,
         "pitch": pitch,
         "panels": at_once,
-        "chunk": chunk,
         "chunks": chunks,
         "lines": lines,
         "blocks": blocks,
         "block": block,
         "folds": folds,
-        "size_in": last.size_in,
+        "size_in": _extent(last),
         "size_out": last.size_out,
         "phases": phases,
         "sums_pitch": block,
@@ -144,20 +151,16 @@ def plan_overlap(problem: Problem, machine: Machine) -> Overlap:
         "scratch_sums": scratch.take(wanted * phases * block),
         "scratch_order": scratch.take_table(wanted * phases * block),
     }
-    spare = [*range(rows), *[rows - 1] * SPARE_ROWS]
     arrays = {
         "source_steps": [0] * len(outer),
         "target_steps": [0] * len(outer),
         "run_sizes": [1] * len(axes),
         "run_steps": [0] * len(axes),
-        "row_reads": [row * depth for row in spare],
-        "row_places": [row * pitch for row in spare],
-        "sizes_in": [axis.size_in for axis in outer],
+        **chunk_tables,
+        "sizes_in": [_extent(axis) for axis in outer],
         "sizes_out": [axis.size_out for axis in outer],
         "axis_phases": [axis.step_out for axis in outer],
-        "axis_points": [
-            math.prod(axis.size_in for axis in axes[place + 1 :]) for place in range(len(outer))
-        ],
+        "axis_points": [math.prod(map(_extent, axes[place + 1 :])) for place in range(len(outer))],
         **tables,
         "blank": [0] * ZEROS,
     }
@@ -169,6 +172,7 @@ def plan_overlap(problem: Problem, machine: Machine) -> Overlap:
         vectors=vectors,
         record=make_record(SCALARS, ARRAYS, numbers, arrays),
         taps=tuple(taps[1:]),
+        strides=tuple(axis.step_in for axis in axes),
         round=images,
         multiplies=multiplies,
         folds=folded,
@@ -198,15 +202,65 @@ def _channels(problem: Problem) -> tuple[int, int]:
 
 
 def _points(problem: Problem) -> int:
-    """Return how many points of an image are read."""
-    read = Operand.COARSE if problem.wanted is Operand.FINE else Operand.FINE
-    return math.prod(problem.spatial(read))
+    """Return how many points of an image are read, of one residue of the strides."""
+    return math.prod(map(_extent, even_phases(problem)[1:]))
+
+
+def _extent(axis: AxisPhases) -> int:
+    """Return how many points of an axis have the first residue of its stride: the most."""
+    return -(-axis.size_in // axis.step_in)
 
 
 def _taps(axis: AxisPhases) -> tuple[int, int]:
     """Return the first tap of an axis, and the one behind the last."""
     every = [tap for phase in axis.taps for tap in phase]
     return min(every), max(every) + 1
+
+
+def _chunk_tables(
+    axes: Sequence[AxisPhases],
+    taps: Sequence[tuple[int, int]],
+    sizes: tuple[int, int],
+    steps: tuple[int, int],
+) -> dict[str, list[int]]:
+    """Return the rows of each chunk, which have one residue of the strides, and its points.
+
+    ``sizes`` are the rows of a chunk at most, and the channels of a tap; ``steps`` are from row
+    to row of the weights and of the products.
+    """
+    most, wanted = sizes
+    residues = []
+    for axis, (first, stop) in zip(axes, taps, strict=True):
+        met = dict(
+            pair
+            for mine, further in zip(axis.taps, axis.offsets, strict=True)
+            for pair in zip(mine, further, strict=True)
+        )
+        # Of a FINE axis taps may meet nothing in between: their products are not added.
+        residues.append([met.get(tap, 0) % axis.step_in for tap in range(first, stop)])
+    classes: dict[tuple[int, ...], list[int]] = {}
+    for tap, residue in enumerate(product(*residues)):
+        rows = classes.setdefault(residue, [])
+        rows += range(tap * wanted, (tap + 1) * wanted)
+    tables: dict[str, list[int]] = {
+        name: [] for name in ("chunk_start", "chunk_rows", "chunk_residues", "chunk_limits", "rows")
+    }
+    for residue, rows in classes.items():
+        for begin in range(0, len(rows), most):
+            some = rows[begin : begin + most]
+            tables["chunk_start"].append(len(tables["rows"]))
+            tables["chunk_rows"].append(len(some))
+            tables["rows"] += (*some, *some[-1:] * SPARE_ROWS)
+            tables["chunk_residues"] += residue
+            tables["chunk_limits"] += (
+                len(range(first, axis.size_in, axis.step_in))
+                for first, axis in zip(residue, axes, strict=True)
+            )
+    listed = tables.pop("rows")
+    read, written = steps
+    tables["row_reads"] = [row * read for row in listed]
+    tables["row_places"] = [row * written for row in listed]
+    return tables
 
 
 def _tap_tables(
@@ -225,7 +279,7 @@ def _tap_tables(
             starts.append(len(rows))
             sizes.append(len(mine))
             rows += [(tap - taps[place][0]) * below for tap in mine]
-            offsets += further
+            offsets += [offset // axis.step_in for offset in further]
     return {
         "axis_tables": tables[:-1],
         "last_table": tables[-1:],

@@ -49,13 +49,17 @@ class OverlapRunner(Runner):
         record, fields = super().strided(source, target), self.fields
         outer, begin = record[fields["outer"]], record[fields["source_steps"]]
         steps = [*record[begin : begin + outer], record[fields["source_x"]]]
+        strides = self.recipe.strides
         sizes = [self.problem.batch, *self.problem.spatial(self.source)]
+        sizes = [-(-size // stride) for size, stride in zip(sizes, strides, strict=True)]
+        steps = [step * stride for step, stride in zip(steps, strides, strict=True)]
         run_axes, run = outer, sizes[-1]
         for (step, below), size in zip([*pairwise(steps)][::-1], sizes[-2::-1], strict=True):
-            if step != below * sizes[run_axes]:
-                break
+            if step != below * sizes[run_axes] or max(strides) > 1:
+                break  # the points of a residue may be fewer than room is left for
             run_axes, run = run_axes - 1, run * size
         record[fields["run"]], record[fields["run_axes"]] = run, run_axes
+        record[fields["run_step"]] = steps[-1]
         for name, values in (("run_sizes", sizes), ("run_steps", steps)):
             place = record[fields[name]]
             record[place : place + len(values)] = values
