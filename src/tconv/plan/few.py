@@ -19,7 +19,7 @@ from tconv.problem import Operand, Problem
 
 MOST_CLASSES = 256  # residues of all strides together: each has tables of its own
 MOST_WRITTEN = 8  # channels of a group; more fill vectors
-LEAST_READ = 8  # channels of a group: shorter sums cost less than what is done with their products
+LEAST_READ = 4  # channels of a group: shorter sums cost less than what is done with their products
 # Measured, in cycles: of a vector multiplied, packed, added up, and of an element stored.
 PRODUCT, PACK, FOLD, STORE = 0.58, 6.0, 3.0, 1.2
 FAR = 28.0  # of a vector of products that have left the nearer caches, so long that they are many
