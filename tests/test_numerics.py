@@ -15,6 +15,7 @@ from tconv import engine, reference
 from tconv.plan import Plan, TapProducts, tap_products
 from tconv.plan.correlate import plan_correlate
 from tconv.plan.gather import plan_gather
+from tconv.plan.overlap import plan_overlap
 from tconv.plan.planes import plan_planes
 from tconv.plan.tiles import tile_rows
 from tconv.problem import DTYPES, Activation, Axis, Layout, Operand, Problem, numpy_dtype
@@ -47,6 +48,7 @@ ALGORITHMS: dict[str, Problem] = {
     "phases": a_problem(Operand.FINE, UP, (21, 19)),
     "pointwise": a_problem(Operand.FINE, APART, (37, 17)),
     "planes": a_problem(Operand.FINE, UP, (13, 3)),
+    "overlap": a_problem(Operand.FINE, UP, (13, 3)),
     "correlate": a_problem(Operand.WEIGHTS, UP, (7, 18)),
     "tap products": a_problem(Operand.COARSE, UP, (19, 21)),
 }
@@ -63,6 +65,8 @@ def planned(name: str, problem: Problem) -> engine.Executable:
         recipe = tap_products(problem)
     elif name == "correlate":
         recipe = plan_correlate(problem, machine(), tile_rows(machine()))
+    elif name == "overlap":
+        recipe = plan_overlap(problem, machine())
     elif name == "planes":
         recipe = plan_planes(problem, machine())
     else:
@@ -188,7 +192,7 @@ def test_sixteen_bit_types_are_compiled() -> None:
             assert not isinstance(plan.recipe, TapProducts), name
 
 
-@pytest.mark.parametrize("name", ["gather", "pointwise", "planes"])
+@pytest.mark.parametrize("name", ["gather", "pointwise", "planes", "overlap"])
 def test_channels_are_added_one_by_one_in_their_order(name: str) -> None:
     """Ones added to 2**24 are lost, one after the other; added before it they are not."""
     wanted, written = Operand.COARSE if name == "gather" else Operand.FINE, 3

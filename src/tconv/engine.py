@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tconv.errors import UnsupportedError
-from tconv.plan import Machine, Plan, TapProducts, Winograd, choose_plan
+from tconv.plan import Machine, Overlap, Plan, TapProducts, Winograd, choose_plan
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 from tconv.runtime.taps import TapRunner
 from tconv.settings import settings
@@ -17,6 +17,7 @@ from tconv.settings import settings
 # would leave the child a module that nobody finishes.
 try:
     from tconv.runtime import grouped, kernels
+    from tconv.runtime.overlap import OverlapRunner
     from tconv.runtime.winograd import WinogradRunner
 except UnsupportedError as error:
     NO_COMPILER = error.wrong
@@ -37,6 +38,8 @@ class Executable:
         self._compiled: Any = None
         if isinstance(plan.recipe, Winograd):
             self._compiled = WinogradRunner(plan.problem, plan.recipe)
+        elif isinstance(plan.recipe, Overlap):
+            self._compiled = OverlapRunner(plan.problem, plan.recipe)
         elif not isinstance(plan.recipe, TapProducts):
             self._compiled = grouped.runner(plan.problem, plan.recipe)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import strategies
-from codegen.meanings import Array, Code
+from codegen.meanings import Array, Code, paired
 from tconv import reference
 from tconv.codegen.short import (
     MOST_STEPS,
@@ -18,14 +18,22 @@ from tconv.codegen.short import (
 from tconv.codegen.tile import Tile
 from tconv.jit import host_machine
 from tconv.plan.gather import MOST_CHANNELS, plan_gather
-from tconv.problem import Axis, Layout, Operand, Problem
+from tconv.problem import (
+    DTYPES,
+    Axis,
+    Layout,
+    Operand,
+    Problem,
+    accumulator,
+    numpy_dtype,
+)
 from tconv.runtime.compiled import GatherRunner
 from tconv.runtime.kernels import machine
 
 GUARD = 64  # elements around what a tile may write
 TILES = [
     Tile(rows, vectors, host_machine().lanes(dtype), dtype)
-    for dtype, rows, vectors in product(("float32", "float64"), (4, 6), (1, 2))
+    for dtype, rows, vectors in product(DTYPES, (4, 6), (1, 2))
 ]
 
 
@@ -53,42 +61,50 @@ def test_a_tile_equals_its_meaning(tile: Tile, steps: int) -> None:
     made, names = code()
     for panels in (0, 1, 3):
         pitch = panels * tile.columns + 3
-        data = whole_numbers((200,), tile.dtype, steps)
+        sums = accumulator(tile.dtype).name
+        data = whole_numbers((200,), sums, steps)
         weights = whole_numbers((panels, steps, tile.columns), tile.dtype, panels)
-        bias = whole_numbers((panels * tile.columns + 1,), tile.dtype, 4)
+        bias = whole_numbers((panels * tile.columns + 1,), sums, 4)
         rows, offsets = places(tile.rows, 90, 1), places(steps + 1, 90, 2)
         targets = GUARD + np.random.default_rng(3).permutation(tile.rows) * pitch
-        expected = np.full(2 * GUARD + tile.rows * pitch, 99, tile.dtype)
-        computed = expected.copy()
-        short_tile_meaning(expected, bias, data, weights, targets, rows, offsets[:steps])
-        tables = targets, rows, offsets
+        expected = np.full(2 * GUARD + tile.rows * pitch, 99, sums)
+        computed = expected.astype(numpy_dtype(tile.dtype))
+        wide = weights.astype(sums)
+        short_tile_meaning(expected, bias, data, wide, targets, rows, offsets[:steps])
+        # Behind a tile's places stand those of the next one.
+        tables = np.concatenate([targets, targets]), rows, offsets
         numbers = steps, panels, steps * tile.columns
-        made.call(names[tile], computed, bias, data, weights, *tables, *numbers)
+        made.call(names[tile], computed, bias, data, paired(weights, tile.lanes), *tables, *numbers)
 
-        np.testing.assert_array_equal(computed, expected, f"{panels} panels")
+        np.testing.assert_array_equal(computed.astype(sums), expected, f"{panels} panels")
 
 
 LANES = host_machine().lanes("float32")
 WRITTEN = sorted({LANES, 2 * LANES - 1, 2 * LANES, 2 * LANES + 1, 3 * LANES, 4 * LANES, 100})
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("written", WRITTEN)
 @pytest.mark.parametrize("wanted", [Operand.COARSE, Operand.FINE])
 @pytest.mark.parametrize("read", [1, 3, MOST_CHANNELS, MOST_CHANNELS + 1])
-def test_layers_that_read_few_channels_are_right(read: int, wanted: Operand, written: int) -> None:
+def test_layers_that_read_few_channels_are_right(
+    read: int, wanted: Operand, written: int, dtype: str
+) -> None:
     """Panels of whole vectors and others, points that fill tiles and do not, a bias."""
     for taps, size in ((1, 5), (3, 13), (5, 7), (MOST_STEPS // 2, 6)):
         axes = tuple(Axis(2 * n, n, k, 2, 1, k // 2) for n, k in ((3, min(taps, 5)), (size, taps)))
         coarse, fine = (written, read) if wanted is Operand.COARSE else (read, written)
         layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
-        problem = Problem(wanted, 2, 1, coarse, fine, axes, "float32", *layouts, bias=True)
+        problem = Problem(wanted, 2, 1, coarse, fine, axes, dtype, *layouts, bias=True)
         operands = [
-            whole_numbers(problem.shape(operand), "float32", seed)
+            whole_numbers(problem.shape(operand), dtype, seed)
             for seed, operand in enumerate(problem.given)
         ]
-        bias = whole_numbers((written,), "float32", 3)
+        bias = whole_numbers((written,), dtype, 3)
         runner = GatherRunner(problem, plan_gather(problem, machine()))
-        out = np.full(problem.shape(wanted), 99, "float32")
+        out = np.full(problem.shape(wanted), 99, numpy_dtype(dtype))
         runner.run(operands[0], runner.pack(operands[1]), bias, out)
 
-        np.testing.assert_array_equal(out, reference.answer(problem, *operands) + bias)
+        expected = reference.answer(problem, *operands) + bias.astype("float64")
+        exact = expected.astype(out.dtype).astype("float64")
+        np.testing.assert_array_equal(out.astype("float64"), exact)

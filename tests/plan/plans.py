@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from strategies import a_problem, an_axis
 from tconv.errors import InternalError
-from tconv.plan import Correlate, Gather, Plan, Planes
+from tconv.plan import Correlate, Gather, Overlap, Plan, Planes
 from tconv.plan import cells as cells_plan
 from tconv.plan import correlate as correlate_plan
 from tconv.plan import gather as gather_plan
+from tconv.plan import overlap as overlap_plan
 from tconv.plan import parts as parts_plan
 from tconv.plan import planes as planes_plan
 from tconv.plan.cells import Cells
@@ -23,9 +24,10 @@ from tconv.plan.machine import AVX2, AVX512, NEON, Machine
 from tconv.plan.tiles import tile_rows
 from tconv.problem import Axis, Layout, Operand, Problem
 
-Recipe = Gather | Planes | Correlate | Cells
+Recipe = Gather | Planes | Correlate | Cells | Overlap
 MODULES: dict[type, ModuleType] = {
-    Gather: gather_plan, Planes: planes_plan, Correlate: correlate_plan, Cells: cells_plan
+    Gather: gather_plan, Planes: planes_plan, Correlate: correlate_plan, Cells: cells_plan,
+    Overlap: overlap_plan,
 }  # fmt: skip
 
 # Caches of some bytes cut even tiny problems into many blocks.
@@ -130,7 +132,7 @@ def refused(plan: Plan, machine: Machine = AVX2) -> str:
 def numbers(plan: Plan) -> dict[str, int]:
     """Return the numbers of a plan's record by name."""
     recipe = plan.recipe
-    assert isinstance(recipe, Gather | Planes | Correlate | Cells)
+    assert isinstance(recipe, Recipe)
     return dict(zip(MODULES[type(recipe)].SCALARS, recipe.record, strict=False))
 
 
@@ -180,7 +182,7 @@ class Change:
     def apply(self, plan: Plan) -> Plan:
         """Return the plan with the wrong number in it."""
         recipe = plan.recipe
-        assert isinstance(recipe, Gather | Planes | Correlate | Cells)
+        assert isinstance(recipe, Recipe)
         module = MODULES[type(recipe)]
         if self.field not in module.FIELDS:
             wrong = {self.field: getattr(recipe, self.field) + self.by}
@@ -196,7 +198,7 @@ class Change:
 def changes(plan: Plan, field: str) -> Iterator[Change]:
     """Yield ways to get a number of the record wrong, or any entry of an array of it."""
     recipe = plan.recipe
-    assert isinstance(recipe, Gather | Planes | Correlate | Cells)
+    assert isinstance(recipe, Recipe)
     module = MODULES[type(recipe)]
     record, place = recipe.record, module.FIELDS[field]
     if field in module.SCALARS:

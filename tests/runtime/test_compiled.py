@@ -16,7 +16,16 @@ from strategies import as_float64, whole_numbers
 from tconv import engine, reference
 from tconv.bench.suite import Layer, load_suite
 from tconv.jit import cache
-from tconv.plan import Correlate, Gather, Grouped, Planes, TapProducts, Winograd, choose_plan
+from tconv.plan import (
+    Correlate,
+    Gather,
+    Grouped,
+    Overlap,
+    Planes,
+    TapProducts,
+    Winograd,
+    choose_plan,
+)
 from tconv.plan.machine import AVX2
 from tconv.problem import Axis, Layout, Operand, Problem, numpy_dtype
 from tconv.runtime.scratch import scratch_address
@@ -222,7 +231,7 @@ def test_scratch_is_a_quarter_of_the_arrays_and_32_megabytes_at_most(
         packed = recipe.group_weights * problem.groups
     elif isinstance(recipe, Grouped):
         packed = recipe.panel_weights * recipe.panels
-    elif isinstance(recipe, Winograd):
+    elif isinstance(recipe, Winograd | Overlap):
         packed = recipe.shared
     taken = item * (2 * recipe.scratch + packed)
 

@@ -8,6 +8,7 @@ from tconv.codegen.block import KernelShape
 from tconv.codegen.build import (
     FLOATS,
     I64,
+    STORED,
     counted,
     fma,
     function,
@@ -17,6 +18,7 @@ from tconv.codegen.build import (
     splat,
     store,
 )
+from tconv.codegen.stored import rounded
 
 UNROLL = 2  # segments of a single channel
 HIDDEN = 8  # sums at least that hide the latency of an addition
@@ -31,8 +33,12 @@ def vector_runs(rows: int) -> tuple[int, ...]:
     return runs.get(rows, (2, 1))
 
 
-def emit_plane_tile(module: ir.Module, shape: KernelShape, vectors: int) -> ir.Function:
+def emit_plane_tile(
+    module: ir.Module, shape: KernelShape, vectors: int, *, rounds: bool = False
+) -> ir.Function:
     """Emit ``tile(sums, start, planes, weights, segments, counts, run, step, pitch, apart)``.
+
+    One that ``rounds`` writes sums as arrays hold them.
 
     The shape's rows are channels and merged phases.  For every phase ``p`` and channel ``f``
     ``sums[p * apart + f * pitch + v] = start[f] +
@@ -43,10 +49,11 @@ def emit_plane_tile(module: ir.Module, shape: KernelShape, vectors: int) -> ir.F
     channels, phases = shape.rows
     scalar = FLOATS[shape.dtype]
     pointer, table = scalar.as_pointer(), I64.as_pointer()
+    written = STORED[shape.dtype].as_pointer() if rounds else pointer
     made, b = function(
         module,
-        f"plane_tile_{shape.dtype}_{channels}x{phases}x{vectors}",
-        [*[pointer] * 4, *[table] * 2, *[I64] * 4],
+        f"plane_tile_{shape.dtype}_{channels}x{phases}x{vectors}{'_rounds' if rounds else ''}",
+        [written, *[pointer] * 3, *[table] * 2, *[I64] * 4],
     )
     sums, start, planes, weights, segments, counts, run, step, pitch, apart = made.args
     for argument in made.args[:6]:
@@ -82,6 +89,7 @@ def emit_plane_tile(module: ir.Module, shape: KernelShape, vectors: int) -> ir.F
             target = place(b, sums, row)
             for v in range(vectors):
                 total = carried[1 + (p * channels + f) * vectors + v]
+                total = rounded(b, total, shape.dtype) if rounds else total
                 store(b, total, target, v * shape.lanes)
     b.ret_void()
     return made

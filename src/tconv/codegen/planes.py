@@ -39,6 +39,7 @@ NEAR_CHANNELS = 8  # packed at a time where each lies in a page of its own
 @dataclass(frozen=True, slots=True)
 class _Parts:
     tiles: dict[int, ir.Function]  # by vectors
+    direct: dict[int, ir.Function]  # those that write to the target
     pack: ir.Function
     store: ir.Function
     store_phases: ir.Function
@@ -80,8 +81,13 @@ def emit_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
     """
     pointer, stored = FLOATS[shape.dtype].as_pointer(), STORED[shape.dtype].as_pointer()
     channels, merged = shape.rows
+    tiles = {v: emit_plane_tile(module, shape, v) for v in vector_runs(channels * merged)}
+    direct = tiles
+    if stored != pointer and merged == 1:
+        direct = {v: emit_plane_tile(module, shape, v, rounds=True) for v in tiles}
     parts = _Parts(
-        {v: emit_plane_tile(module, shape, v) for v in vector_runs(channels * merged)},
+        tiles,
+        direct,
         emit_pack_planes(module, shape),
         emit_store_planes(module, shape),
         emit_store_phases(module, shape),
@@ -133,7 +139,7 @@ def emit_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
 
 def _stores_direct(b: ir.IRBuilder, r: Record, shape: KernelShape, length: ir.Value) -> ir.Value:
     """Tell whether tiles may write to the target: whole vectors of points side by side."""
-    if STORED[shape.dtype] != FLOATS[shape.dtype] or shape.rows[1] > 1:
+    if shape.rows[1] > 1:
         return ir.Constant(I1, 0)
     step = b.mul(r.target_x, r.step_out)
     plain = b.icmp_signed("==", r.activate, number(0))
@@ -227,7 +233,6 @@ def _run_phase(  # noqa: PLR0913 - which phase of what
     kinds = 1 if shape.rows[1] == 1 else 1 + shape.rows[1]
     counts = place(b, r.segment_counts, b.mul(phase.both, number(kinds)))
     start = b.mul(_first_place(b, r, phase), r.target_x)
-    same = where.target.type == where.sums.type
     with counted(b, where.groups) as group, counted(b, r.panels) as panel:
         behind = b.add(b.mul(group.index, r.group_weights), b.mul(panel.index, r.panel_weights))
         weights = place(b, where.weights, b.add(behind, r.at("phase_weights", phase.both)))
@@ -241,18 +246,38 @@ def _run_phase(  # noqa: PLR0913 - which phase of what
             origin = b.add(b.add(load(b, where.lines, line.index), plane), phase.begin)
             row = b.add(b.mul(channel, summed), b.mul(line.index, r.sums_pitch))
             into = place(b, where.sums, row)
-            if same:
-                written = b.add(load(b, where.targets, line.index), first_place)
-                target = place(b, where.target, written)
-                into = b.select(direct, target, into)
-            for size, tile in parts.tiles.items():
+            target = place(b, where.target, b.add(load(b, where.targets, line.index), first_place))
+            for size in parts.tiles:
                 alike = b.icmp_signed("==", chosen, number(size))
                 limit = b.sub(end, number(size * shape.lanes))
                 with b.if_then(alike), counted(b, turns) as turn:
                     here = smaller(b, b.mul(turn.index, number(size * shape.lanes)), limit)
                     read = place(b, where.scratch, b.add(origin, here))
-                    arguments = [place(b, into, here), bias, read, weights, segments, counts]
-                    b.call(tile, [*arguments, r.run, r.row, pitch, apart])
+                    arguments = [bias, read, weights, segments, counts, r.run, r.row, pitch, apart]
+                    _call_tile(b, parts, size, direct, (target, into), here, arguments)
+
+
+def _call_tile(  # noqa: PLR0913 - which tile, and what it takes
+    b: ir.IRBuilder,
+    parts: _Parts,
+    size: int,
+    direct: ir.Value,
+    places: tuple[ir.Value, ir.Value],
+    here: ir.Value,
+    arguments: list[ir.Value],
+) -> None:
+    """Let a tile write to the target, or to the sums."""
+    target, sums = (place(b, each, here) for each in places)
+    if target.type == sums.type:
+        b.call(parts.tiles[size], [b.select(direct, target, sums), *arguments])
+    elif parts.direct is parts.tiles:
+        b.call(parts.tiles[size], [sums, *arguments])
+    else:
+        with b.if_else(direct) as (final, kept):
+            with final:
+                b.call(parts.direct[size], [target, *arguments])
+            with kept:
+                b.call(parts.tiles[size], [sums, *arguments])
 
 
 def _choose_tile(

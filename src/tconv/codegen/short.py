@@ -21,10 +21,12 @@ from tconv.codegen.build import (
     load,
     number,
     place,
+    prefetch,
     smaller,
     splat,
     store,
 )
+from tconv.codegen.stored import rounded, widened_line
 from tconv.codegen.sums import Place
 from tconv.codegen.tile import Tile
 from tconv.plan.gather import MOST_CHANNELS
@@ -56,12 +58,15 @@ def short_tile_meaning(  # noqa: PLR0913 - the emitted function's own arguments
 def emit_short_tile(module: ir.Module, tile: Tile) -> ir.Function:
     """Emit ``tile``: its arguments are those of its meaning, then how many offsets and panels.
 
-    The last argument is how far apart the weights of panels lie.
+    The last argument is how far apart the weights of panels lie.  Behind the tile's places the
+    table has those of the next tile, or anything.
     """
     scalar = FLOATS[tile.dtype]
     vector = ir.VectorType(scalar, tile.lanes)
     pointer, table = scalar.as_pointer(), I64.as_pointer()
-    made, b = function(module, f"short_{tile.name}", [*[pointer] * 4, *[table] * 3, *[I64] * 3])
+    stored = STORED[tile.dtype].as_pointer()
+    operands = [stored, pointer, pointer, stored]
+    made, b = function(module, f"short_{tile.name}", [*operands, *[table] * 3, *[I64] * 3])
     target, bias, data, weights, places, rows, offsets, count, panels, step = made.args
     for argument in made.args[:7]:
         argument.add_attribute("noalias")
@@ -72,6 +77,12 @@ def emit_short_tile(module: ir.Module, tile: Tile) -> ir.Function:
         added = place(b, bias, channel)
         begun = [load(b, added, v * tile.lanes, vector) for v in range(tile.vectors)]
         line = place(b, weights, b.mul(panel.index, step))
+        # In large results what the next tile will write is far away; its places stand behind
+        # this one's in the table.
+        for r in range(tile.rows):
+            out = place(b, target, b.add(load(b, places, tile.rows + r), channel))
+            for element in (0, tile.columns - 1):
+                prefetch(b, place(b, out, element), write=True)
         with counted(b, whole, [line, *begun * tile.rows], step=UNROLL) as main:
             for step_ in range(UNROLL):
                 offset = load(b, place(b, offsets, main.index), step_)
@@ -82,7 +93,8 @@ def emit_short_tile(module: ir.Module, tile: Tile) -> ir.Function:
         for r in range(tile.rows):
             out = place(b, target, b.add(load(b, places, r), channel))
             for v in range(tile.vectors):
-                store(b, rest.carried[1 + r * tile.vectors + v], out, v * tile.lanes)
+                total = rest.carried[1 + r * tile.vectors + v]
+                store(b, rounded(b, total, tile.dtype), out, v * tile.lanes)
     b.ret_void()
     return made
 
@@ -96,8 +108,7 @@ def _multiply(
 ) -> list[ir.Value]:
     """Add one element of every row, times one line of vectors."""
     line, *totals = carried
-    vector = totals[0].type
-    weights = [load(b, line, v * tile.lanes, vector) for v in range(tile.vectors)]
+    weights = widened_line(b, line, 0, tile.dtype, (tile.vectors, tile.lanes))
     for r, point in enumerate(points):
         row = splat(b, load(b, point, offset), tile.lanes)
         for v in range(tile.vectors):
@@ -107,9 +118,7 @@ def _multiply(
 
 
 def emit_short_tiles(module: ir.Module, shape: KernelShape) -> dict[int, list[ir.Function]]:
-    """Emit tiles by vectors, for types that are stored as they are computed."""
-    if STORED[shape.dtype] != FLOATS[shape.dtype]:
-        return {}
+    """Emit tiles by vectors."""
     return {
         vectors: [
             emit_short_tile(module, Tile(rows, vectors, shape.lanes, shape.dtype))

@@ -6,6 +6,7 @@ from tconv.plan.gather import Gather
 from tconv.plan.grouped import Grouped
 from tconv.plan.grouped_weights import GroupedWeights
 from tconv.plan.machine import Machine
+from tconv.plan.overlap import Overlap
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import Planes
 from tconv.plan.taps import TapProducts, tap_products
@@ -18,6 +19,7 @@ __all__ = [
     "Grouped",
     "GroupedWeights",
     "Machine",
+    "Overlap",
     "Plan",
     "Planes",
     "Step",

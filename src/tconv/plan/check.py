@@ -10,12 +10,14 @@ from tconv.plan.check_cells import CellsRun
 from tconv.plan.check_correlate import CorrelateRun
 from tconv.plan.check_gather import GatherRun
 from tconv.plan.check_grouped import check_grouped, check_grouped_weights
+from tconv.plan.check_overlap import OverlapRun
 from tconv.plan.check_planes import PlanesRun
 from tconv.plan.check_winograd import check_winograd
 from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
 from tconv.plan.grouped import Grouped
 from tconv.plan.grouped_weights import GroupedWeights
+from tconv.plan.overlap import Overlap
 from tconv.plan.plan import Plan
 from tconv.plan.planes import Planes
 from tconv.plan.winograd import Winograd
@@ -33,6 +35,8 @@ def check_plan(plan: Plan, *, tile_rows: int) -> None:
         CellsRun(problem, recipe).check(tile_rows)
     elif isinstance(recipe, Planes):
         PlanesRun(problem, recipe).check()
+    elif isinstance(recipe, Overlap):
+        OverlapRun(problem, recipe, tile_rows).check()
     elif isinstance(recipe, Correlate):
         CorrelateRun(problem, recipe, tile_rows).check()
     elif isinstance(recipe, Grouped):

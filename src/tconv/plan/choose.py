@@ -7,10 +7,12 @@ from tconv.errors import UnsupportedError
 from tconv.plan.cells import MOST_COLUMNS as MOST_CELL
 from tconv.plan.cells import Cells, cell_columns, neighbours_of, plan_cells
 from tconv.plan.correlate import Correlate, plan_correlate
+from tconv.plan.few import gather_pays, overlap_pays
 from tconv.plan.gather import Gather, plan_gather
 from tconv.plan.grouped import Grouped, plan_grouped
 from tconv.plan.grouped_weights import GroupedWeights, plan_grouped_weights
 from tconv.plan.machine import Machine, padded
+from tconv.plan.overlap import Overlap, plan_overlap
 from tconv.plan.pace import faster
 from tconv.plan.phases import len_of_phases
 from tconv.plan.plan import Plan, Step
@@ -110,10 +112,9 @@ def _data_plan(
         return _groups_plan(problem, machine, slower)
     if _many_small_groups(problem, machine):
         return _grouped(problem, plan_grouped(problem, machine), (few, *slower))
-    if fine and _cells_pay(problem, machine):
-        return _cells(problem, plan_cells(problem, machine), (few, *slower))
-    if written <= MOST_COLUMNS and problem.axes[-1].stride <= MOST_RESIDUES:
-        return _planes(problem, plan_planes(problem, machine), (few, *slower))
+    narrow = _few_plan(problem, machine, written, (few, *slower))
+    if narrow is not None:
+        return narrow
     if _lines_pay(problem, machine):
         read = problem.coarse_channels if fine else problem.fine_channels
         short = (name, f"{read} channels a group are too short a run")
@@ -142,6 +143,22 @@ def _groups_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, st
     if best == "planes":
         return _planes(problem, plan_planes(problem, machine), (*others, *slower))
     return _gather(problem, plan_gather(problem, machine), (*others, *slower))
+
+
+def _few_plan(
+    problem: Problem, machine: Machine, written: int, refused: tuple[tuple[str, str], ...]
+) -> Plan | None:
+    """Return the plan for channels that leave vectors half empty, if these do."""
+    if problem.wanted is Operand.FINE and _cells_pay(problem, machine):
+        return _cells(problem, plan_cells(problem, machine), refused)
+    if overlap_pays(problem, machine):
+        return _overlap(problem, plan_overlap(problem, machine), refused)
+    if written > MOST_COLUMNS or problem.axes[-1].stride > MOST_RESIDUES:
+        return None
+    if gather_pays(problem, machine):
+        strided = ("planes", "packing every residue of the stride takes longer, by estimate")
+        return _gather(problem, plan_gather(problem, machine), (strided, *refused[1:]))
+    return _planes(problem, plan_planes(problem, machine), refused)
 
 
 def _cells_pay(problem: Problem, machine: Machine) -> bool:
@@ -294,6 +311,19 @@ def _planes(problem: Problem, recipe: Planes, refused: tuple[tuple[str, str], ..
             Step("pack block", f"{block} points, {recipe.items} work items", 0),
             Step("planes", f"tiles of {recipe.rows} channels by points", problem.flops()),
             Step("store", f"{_epilogue(problem)}layout {_layout(problem)}", 0),
+        ),
+        recipe,
+    )  # fmt: skip
+
+
+def _overlap(problem: Problem, recipe: Overlap, refused: tuple[tuple[str, str], ...]) -> Plan:
+    images = f"{recipe.round} image{'s' if recipe.round > 1 else ''} at a time"
+    return Plan(
+        problem, "overlap", "every tap's products first, added up where they overlap", refused,
+        (
+            Step("pack points", f"panels of {recipe.vectors}x{recipe.lanes}", 0),
+            Step("multiply", f"all taps and channels, {images}", problem.flops()),
+            Step("add up", f"lines, {_epilogue(problem)}layout {_layout(problem)}", 0),
         ),
         recipe,
     )  # fmt: skip

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from tconv.plan import correlate
+from tconv.plan import correlate, overlap
 from tconv.plan.cells import Cells
 from tconv.plan.check_record import Record
 from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
 from tconv.plan.grouped import Grouped, in_place
 from tconv.plan.grouped_weights import GroupedWeights
+from tconv.plan.overlap import Overlap, products_of
 from tconv.plan.phases import (
     AxisPhases,
     all_phases,
@@ -69,6 +70,8 @@ def count_plan(plan: Plan, tile_rows: int) -> Count:
         numbers = _gather(problem, recipe, tile_rows)
     elif isinstance(recipe, Planes):
         numbers = _planes(problem, recipe)
+    elif isinstance(recipe, Overlap):
+        numbers = _overlap(problem, recipe, tile_rows)
     elif isinstance(recipe, Grouped):
         numbers = _grouped(problem, recipe)
     elif isinstance(recipe, GroupedWeights):
@@ -120,6 +123,25 @@ def _planes(problem: Problem, recipe: Planes) -> Numbers:
     packed = depth * _read(axes[:-1], blocks[:-1]) * len(blocks[-1]) * whole
     groups = problem.groups
     return groups * done, groups * packed, groups * stored, groups * recipe.group_weights
+
+
+def _overlap(problem: Problem, recipe: Overlap, tile_rows: int) -> Numbers:
+    depth, wanted = _channels(problem)
+    chunks, points, _ = recipe.multiplies
+    rows = products_of(problem) // points // problem.groups
+    each = Record(recipe.record, overlap.SCALARS, overlap.ARRAYS).arrays["chunk_rows"]
+    tiles = sum(whole_tiles(some, tile_rows) for some in each)
+    width = recipe.lanes * recipe.vectors
+    counts = _parts(problem.batch, recipe.round)
+    panels = sum(_up(images * points, width) for images in counts)
+    folds = sum(images * points * problem.groups * rows for images in counts)
+    written = problem.groups * wanted * _points(problem, problem.wanted)
+    return (
+        problem.groups * depth * tiles * panels,
+        chunks * depth * panels,
+        folds + written,
+        problem.groups * rows * depth,
+    )
 
 
 def _grouped(problem: Problem, recipe: Grouped) -> Numbers:

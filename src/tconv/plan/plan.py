@@ -7,6 +7,7 @@ from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
 from tconv.plan.grouped import Grouped
 from tconv.plan.grouped_weights import GroupedWeights
+from tconv.plan.overlap import Overlap
 from tconv.plan.planes import Planes
 from tconv.plan.taps import TapProducts
 from tconv.plan.winograd import Winograd
@@ -31,7 +32,17 @@ class Plan:
     reason: str
     refused: tuple[tuple[str, str], ...]  # (algorithm, why not)
     steps: tuple[Step, ...]
-    recipe: TapProducts | Gather | Cells | Planes | Grouped | GroupedWeights | Correlate | Winograd
+    recipe: (
+        TapProducts
+        | Gather
+        | Cells
+        | Planes
+        | Overlap
+        | Grouped
+        | GroupedWeights
+        | Correlate
+        | Winograd
+    )
 
     def __str__(self) -> str:
         """Print the table that users see."""

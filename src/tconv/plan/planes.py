@@ -89,7 +89,7 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
     panels = -(-wanted // rows)
     # Whole vectors of channels on both sides: fewer are packed and stored one by one.
     chunk = min(problem.groups, -(-2 * lanes // min(depth, wanted)))
-    block = _choose_block(axes, chunk * depth * item, merged * chunk * wanted * item, machine)
+    block = planes_block(axes, chunk * depth * item, merged * chunk * wanted * item, machine)
     blocks = [-(-(axis.end - axis.begin) // size) for axis, size in zip(axes, block, strict=True)]
     extents = [
         axis.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
@@ -212,7 +212,7 @@ def _merge(axis: AxisPhases, phases: range) -> list[list[tuple[int, list[int]]]]
     ]
 
 
-def _choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine) -> list[int]:
+def planes_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine) -> list[int]:
     """Return how many points of each axis one work item takes: long lines, half of L2.
 
     Sums of many channels go on to the result at once, as a rule, and may be more.

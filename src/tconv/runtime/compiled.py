@@ -16,6 +16,7 @@ from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
 from tconv.plan.grouped import Grouped
 from tconv.plan.in_place import segments_in_place
+from tconv.plan.overlap import Overlap
 from tconv.plan.planes import Planes
 from tconv.plan.weights import packing_items, plan_cell_packing, plan_packing
 from tconv.plan.winograd import Winograd
@@ -95,7 +96,10 @@ class Runner:
     numbered = False  # whether a kernel tells calls apart
 
     def __init__(
-        self, problem: Problem, recipe: Gather | Cells | Planes | Grouped | Winograd, kernel: int
+        self,
+        problem: Problem,
+        recipe: Gather | Cells | Planes | Overlap | Grouped | Winograd,
+        kernel: int,
     ) -> None:
         self.problem, self.kernel = problem, kernel
         self.dtype, self.sums = numpy_dtype(problem.dtype), accumulator(problem.dtype)

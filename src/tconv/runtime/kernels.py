@@ -15,6 +15,7 @@ from tconv.codegen.correlate import emit_correlate
 from tconv.codegen.gather import emit_gather
 from tconv.codegen.grouped import emit_grouped
 from tconv.codegen.grouped_weights import emit_grouped_weights
+from tconv.codegen.overlap import emit_overlap
 from tconv.codegen.planes import emit_planes
 from tconv.codegen.sweep import emit_sweep
 from tconv.codegen.weights import emit_pack_cells, emit_pack_weights
@@ -89,6 +90,12 @@ def planes_kernel(dtype: str, rows: int, merged: int) -> int:
     """Return the address of ``planes(record, scratch, item)`` for so many channels and phases."""
     shape = KernelShape(dtype, machine().lanes(dtype), 1, (rows, merged))
     return _compiled("planes", shape, emit_planes)
+
+
+@cache
+def overlap_kernel(dtype: str) -> int:
+    """Return the address of ``overlap(record, scratch, item)``."""
+    return _address("overlap", dtype, emit_overlap)
 
 
 @cache

@@ -1,0 +1,96 @@
+"""Run products and folds on arrays."""
+
+from array import array
+from itertools import pairwise
+
+import numpy as np
+
+from tconv.plan import overlap as overlap_plan
+from tconv.plan.overlap import FIELDS, FOLD, MULTIPLY, SLACK, Overlap, stage_items
+from tconv.problem import Operand, Problem
+from tconv.runtime import pool
+from tconv.runtime.compiled import PackedWeights, Runner
+from tconv.runtime.kernels import overlap_kernel
+from tconv.runtime.launch import Array, Launch
+from tconv.runtime.scratch import address, scratch_address
+from tconv.threads import get_num_threads
+
+
+class OverlapRunner(Runner):
+    """FINE or COARSE with few written channels: products, then sums of them."""
+
+    fields, across = overlap_plan.FIELDS, True
+
+    def __init__(self, problem: Problem, recipe: Overlap) -> None:
+        super().__init__(problem, recipe, overlap_kernel(problem.dtype))
+        self.recipe = recipe
+
+    def pack(self, weights: Array) -> PackedWeights:
+        """Return the weights group by group, tap by tap: written channels, then read ones."""
+        read, written = self.letters
+        shape, permutation = self.problem.path(Operand.WEIGHTS, f"gx{written}{read}")
+        view = weights.reshape(shape).transpose(permutation)
+        taps = (slice(first, stop) for first, stop in self.recipe.taps)
+        panels = np.ascontiguousarray(view[(slice(None), *taps)], self.sums)
+        finite = bool(np.isfinite(panels).all())
+        return PackedWeights(panels, address(panels), weights, finite=finite)
+
+    def launch(self, source: tuple[int, ...], target: tuple[int, ...]) -> Launch:
+        """Return the kernel made ready for arrays of these strides, in rounds."""
+        found = super().launch(source, target)
+        if not isinstance(found, Rounds):
+            found = Rounds(found, self.recipe, self.problem.batch, self.sums.itemsize)
+            if (source, target) in self.launches:
+                self.launches[source, target] = found
+        return found
+
+    def strided(self, source: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
+        """Return the record for arrays of these strides; it tells which points lie evenly apart."""
+        record, fields = super().strided(source, target), self.fields
+        outer, begin = record[fields["outer"]], record[fields["source_steps"]]
+        steps = [*record[begin : begin + outer], record[fields["source_x"]]]
+        strides = self.recipe.strides
+        sizes = [self.problem.batch, *self.problem.spatial(self.source)]
+        sizes = [-(-size // stride) for size, stride in zip(sizes, strides, strict=True)]
+        steps = [step * stride for step, stride in zip(steps, strides, strict=True)]
+        run_axes, run = outer, sizes[-1]
+        for (step, below), size in zip([*pairwise(steps)][::-1], sizes[-2::-1], strict=True):
+            if step != below * sizes[run_axes] or max(strides) > 1:
+                break  # the points of a residue may be fewer than room is left for
+            run_axes, run = run_axes - 1, run * size
+        record[fields["run"]], record[fields["run_axes"]] = run, run_axes
+        record[fields["run_step"]] = steps[-1]
+        for name, values in (("run_sizes", sizes), ("run_steps", steps)):
+            place = record[fields[name]]
+            record[place : place + len(values)] = values
+        return record
+
+
+class Rounds(Launch):
+    """A launch in rounds of images: all workers multiply, then all add up."""
+
+    __slots__ = ("batch", "item", "recipe", "shared_bytes")
+
+    def __init__(self, launch: Launch, recipe: Overlap, batch: int, item: int) -> None:
+        super().__init__(
+            launch.kernel, list(launch.template), launch.scratch_bytes, 0, single=launch.single
+        )
+        self.recipe, self.batch, self.item = recipe, batch, item
+        self.shared_bytes = -(-recipe.shared * item // 64) * 64
+
+    def __call__(self, *addresses: int) -> None:
+        """Run with the addresses that the record begins with, but that of the products."""
+        recipe, kernel, size = self.recipe, self.kernel, self.scratch_bytes
+        threads = 1 if self.single else get_num_threads()
+        shared = scratch_address(self.shared_bytes + size * threads)
+        scratch = shared + self.shared_bytes
+        record = self.template[:]
+        where = record.buffer_info()[0]
+        products = shared + SLACK * self.item
+        record[: len(addresses) + 1] = array("q", (*addresses, products))
+        for first in range(0, self.batch, recipe.round):
+            images = min(recipe.round, self.batch - first)
+            record[FIELDS["first"]], record[FIELDS["images"]] = first, images
+            for stage, items in zip((MULTIPLY, FOLD), stage_items(recipe, images), strict=True):
+                record[FIELDS["stage"]] = stage
+                pool.run(kernel, where, scratch, size, items, threads)

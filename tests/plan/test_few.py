@@ -1,0 +1,45 @@
+"""Which algorithm few written channels get."""
+
+from dataclasses import replace
+
+import pytest
+
+from tconv.plan import choose_plan
+from tconv.plan.machine import AVX2
+from tconv.problem import Axis, Layout, Operand, Problem
+
+
+def a_layer(wanted: Operand, layout: str, axis: Axis, channels: tuple[int, int]) -> Problem:
+    """Return a picture with channels read, and written."""
+    coarse, fine = channels if wanted is Operand.FINE else channels[::-1]
+    order = "n {} x" if layout == "NCX" else "n x {}"
+    layouts = Layout(order.format("gc")), Layout(order.format("gf")), Layout("gc f x")
+    return Problem(wanted, 1, 1, coarse, fine, (axis, axis), "float32", *layouts)
+
+
+SAME = Axis(30, 30, 3, 1, 1, 1)
+HALF = Axis(60, 30, 3, 2, 1, 1)
+POINTS = Axis(59, 30, 1, 2, 1, 0)
+LONG = Axis(98, 30, 5, 3, 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "layout", "axis", "channels", "algorithm"),
+    [
+        (Operand.FINE, "NXC", LONG, (128, 1), "overlap"),
+        (Operand.FINE, "NCX", LONG, (128, 7), "overlap"),
+        (Operand.COARSE, "NCX", SAME, (128, 2), "overlap"),
+        (Operand.FINE, "NCX", LONG, (3, 2), "planes"),
+        (Operand.COARSE, "NXC", HALF, (256, 2), "gather"),
+        (Operand.COARSE, "NCX", HALF, (256, 2), "gather"),
+        (Operand.COARSE, "NXC", POINTS, (40, 3), "overlap"),
+        (Operand.COARSE, "NCX", POINTS, (40, 3), "overlap"),
+    ],
+)
+def test_what_is_chosen(
+    wanted: Operand, layout: str, axis: Axis, channels: tuple[int, int], algorithm: str
+) -> None:
+    """As measured, about; any batch is treated like one image."""
+    problem = a_layer(wanted, layout, axis, channels)
+    for batch in (1, 2, 32):
+        assert choose_plan(replace(problem, batch=batch), AVX2, "").algorithm == algorithm
