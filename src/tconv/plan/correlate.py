@@ -19,7 +19,7 @@ from tconv.plan.machine import Machine, padded
 from tconv.plan.parts import PAGE, Parts, choose_parts
 from tconv.plan.shifts import AxisShifts, axis_shifts
 from tconv.plan.sides import all_shifts, coarse_side, fine_side, pitches_of
-from tconv.problem import Problem
+from tconv.problem import Problem, numpy_dtype
 
 SIDE_SCALARS = (
     "g", "c", "x",  # element steps, by each call
@@ -37,7 +37,7 @@ SCALARS = (
     "side_a", "side_b", "target", "zeros", "flag", "common",  # addresses, filled in by each call
     *(f"a_{name}" for name in SIDE_SCALARS),
     *(f"b_{name}" for name in SIDE_SCALARS),
-    "target_g", "target_row", "target_column", "target_x", "tap_run",  # by each call
+    "target_g", "target_row", "target_column", "target_x", "tap_run", "stream",  # by each call
     "outer",  # axes but the last; the batch is the first of them
     "split",  # outer axes whose lines are not one run
     "swapped", "taps", "rows", "columns", "panels", "wide_panels", "run_points",
@@ -46,7 +46,7 @@ SCALARS = (
     "block_tiles", "block_panels", "panel_sums", "sums", "sums_step",
     "shared", "shared_b", "pack_a", "pack_b", "pack_a_chunks", "pack_b_chunks",
     "plane", "block", "end", "blocks", "all_blocks",
-    "scratch_b", "scratch_sums", "scratch_a_table", "scratch_b_table",
+    "scratch_b", "scratch_sums", "scratch_run", "scratch_a_table", "scratch_b_table",
 )  # fmt: skip
 """The numbers of a correlation's record, in order."""
 
@@ -62,6 +62,7 @@ ARRAYS = (
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
 SEGMENT = 0.8  # points that could be summed while a tile turns to the next segment
+STREAM = 8  # parts of the last cache that weights may take before they are written past it
 PACK_CHANNELS = 48  # of a side that a work item packs for all others: whole tiles and panels
 
 
@@ -80,6 +81,7 @@ class Correlate:
     stores: int  # work items of the last step, where pieces are added; 0 for none
     common: int  # elements that all workers see: both sides, or the sums of all pieces
     scratch: int
+    streamed: bool  # whether weights are written past the caches where taps lie side by side
 
 
 def plan_correlate(  # noqa: PLR0915 - every number of the record, once
@@ -140,12 +142,9 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     run_points = max(1, machine.l1 // 2 // (columns * item))
     block_tiles, block_panels, panel_sums = tiles_an_item, 1, tiles_an_item * tile
     if not swapped:
-        # Panels whose weights fill a page are stored together, as long as sums stay in the cache.
-        most = machine.l2 // 4 // (parts.chunk_taps * tile * item)
-        page = PAGE // (parts.chunk_taps * columns * item)
-        block_panels = min(max(page, 1), max(most, 1), parts.chunk_panels)
-        most = min(most // block_panels, machine.l2 // 4 // (run_points * tile_rows * item))
-        block_tiles = min(tiles_an_item, max(most, 1))
+        block_tiles, block_panels = _sum_block(
+            tiles_an_item, parts, (tile_rows, columns, item), run_points, machine
+        )
         panel_sums = block_tiles * tile * parts.chunk_taps
     sums_step = block_panels * panel_sums
     pieces = -(-math.prod(blocks) // piece_blocks)
@@ -159,6 +158,9 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
         "panel_chunks": -(-panels // parts.chunk_panels),
     }
     stores = problem.groups * math.prod(chunks.values())
+    weights = problem.groups * problem.coarse_channels * problem.fine_channels * len(taps)
+    whole = not swapped and chunks["tap_chunks"] == 1
+    streamed = whole and weights * numpy_dtype(problem.dtype).itemsize > machine.l3 // STREAM
     scratch = Scratch(item)
     a_tiles = rows if swapped else -(-parts.chunk_rows // tile_rows)
     scratch.take(0 if parts.shared else a_tiles * a_plane)
@@ -200,6 +202,7 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
         "all_blocks": math.prod(blocks),
         "scratch_b": scratch.take(0 if parts.shared else parts.chunk_panels * b_plane),
         "scratch_sums": scratch.take(sums if pieces == 1 else 0),
+        "scratch_run": scratch.take(streamed * block_panels * columns * parts.chunk_taps),
         "scratch_a_table": scratch.take_table(segments),
         "scratch_b_table": scratch.take_table(segments),
     }
@@ -226,7 +229,25 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
         stores=stores if pieces > 1 else 0,
         common=problem.groups * numbers["shared"] + (stores * pieces * sums if pieces > 1 else 0),
         scratch=scratch.size,
+        streamed=streamed,
     )
+
+
+def _sum_block(
+    tiles: int, parts: Parts, tile: tuple[int, int, int], run_points: int, machine: Machine
+) -> tuple[int, int]:
+    """Return how many tiles of rows and panels are summed together: as many as stay in the cache.
+
+    Panels whose weights fill a page are stored together.
+    """
+    tile_rows, columns, item = tile
+    most = machine.l2 // 4 // (parts.chunk_taps * tile_rows * columns * item)
+    page = PAGE // (parts.chunk_taps * columns * item)
+    panels = min(max(page, 1), max(most, 1), parts.chunk_panels)
+    most = min(most // panels, machine.l2 // 4 // (run_points * tile_rows * item))
+    # Of about one size: a panel that is read for one tile only takes longer to come than to sum.
+    blocks = -(-4 * tiles // (5 * max(most, 1)))
+    return -(-tiles // blocks), panels
 
 
 def _row_offsets(shifts: list[int] | None, rows: int, sizes: tuple[int, int, int]) -> list[int]:
