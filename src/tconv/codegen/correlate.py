@@ -27,11 +27,13 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
+from tconv.codegen.correlate_segments import fill_segments, runs_of, what_meets
 from tconv.codegen.correlate_sums import emit_store_sums, emit_stream_run
 from tconv.codegen.side_lines import emit_pack_panels, emit_pack_planes
 from tconv.codegen.sides import emit_pack_sides, is_swapped, pack_a, pack_b
 from tconv.codegen.tile import Tile, emit_correlate_tile
 from tconv.plan.correlate import ARRAYS, FIELDS
+
 
 @dataclass(frozen=True, slots=True)
 class Stores:
@@ -128,7 +130,14 @@ def emit_correlate(
             for name in ("a_table", "b_table")
         ]
         _multiply_block(
-            b, r, shape, tiles, part, block, (side_a, side_b, tables, scratch), (begins, ends, store_sums)
+            b,
+            r,
+            shape,
+            tiles,
+            part,
+            block,
+            (side_a, side_b, tables, scratch),
+            (begins, ends, store_sums),
         )
     b.ret_void()
     return made
@@ -256,77 +265,28 @@ def _multiply_block(  # noqa: PLR0913 - which block of what
     begins, ends, store_sums = turn
     swapped = is_swapped(b, r)
     pitch = b.select(swapped, number(1), number(shape.rows[0]))
-    segments, run = _fill_segments(b, r, block, tables, (pitch, number(shape.columns)))
-    short = b.icmp_signed("<=", run, r.run_points)
-    at_once = b.select(short, b.sdiv(r.run_points, run), number(1))
-    runs = b.sdiv(b.add(run, b.sub(r.run_points, number(1))), r.run_points)
-    length = b.sdiv(b.add(run, b.sub(runs, number(1))), runs)
-    length = b.and_(b.add(length, number(3)), number(-4))
-    turns = b.sdiv(b.add(segments, b.sub(at_once, number(1))), at_once)
+    segments = fill_segments(b, r, block, tables, (pitch, number(shape.columns)))
     with _sum_blocks(b, r, shape, part) as here:
-        with (
-            counted(b, here.panels) as index,
-            counted(b, turns) as turn_,
-            counted(b, runs) as piece,
-        ):
+        with counted(b, here.panels) as index, runs_of(b, r, segments) as run:
             panel = _find_panel(b, r, shape, part, here, index.index)
             along = b.mul(b.add(here.panel, index.index), r.b_plane)
-            begin = b.mul(piece.index, length)
-            first = b.mul(turn_.index, at_once)
-            depth = smaller(b, b.sub(run, begin), length)
-            fresh = b.and_(begins, _is(b, b.add(turn_.index, piece.index), 0))
-            count = smaller(b, b.sub(segments, first), at_once)
-            with (
-                b.if_then(b.icmp_signed(">", depth, number(0)), likely=True),
-                counted(b, part.shifts) as shift,
-            ):
+            fresh = b.and_(begins, run.first)
+            with counted(b, part.shifts) as shift:
                 tap = b.select(swapped, number(0), b.add(part.taps[0], shift.index))
-                moved = b.mul(b.add(r.at("shifts", tap), begin), number(shape.columns))
+                met = what_meets(b, r, segments, run, tap)
+                moved = b.mul(b.add(r.at("shifts", tap), met.point), number(shape.columns))
                 where = (
-                    place(b, side_a, b.mul(begin, pitch)),
+                    place(b, side_a, b.mul(met.point, pitch)),
                     place(b, side_b, b.add(along, moved)),
-                    [place(b, table, first) for table in tables],
-                    [count, depth],
+                    [place(b, table, met.segment) for table in tables],
+                    [met.planes, segments.lines, met.lines, met.points],
                 )
-                _multiply_run(b, r, shape, tiles, part, (here, panel), (shift.index, fresh), where)
+                with b.if_then(b.or_(fresh, met.any), likely=True):
+                    _multiply_run(
+                        b, r, shape, tiles, part, (here, panel), (shift.index, fresh), where
+                    )
         with b.if_then(ends):
             _store_sums(b, r, store_sums, shape, part, here, scratch)
-
-
-def _fill_segments(
-    b: ir.IRBuilder,
-    r: Record,
-    block: Block,
-    tables: list[ir.Value],
-    widths: tuple[ir.Value, ir.Value],
-) -> tuple[ir.Value, ir.Value]:
-    """Note where segments begin on both sides; return how many, and how long they are."""
-    with counted(b, r.outer, [number(1), b.sub(block.stop, block.start)]) as axis:
-        d = axis.index
-        count, run = axis.carried
-        size = b.sub(load(b, block.stops, d), load(b, block.starts, d))
-        apart = b.icmp_signed("<", d, r.split)
-        lines = b.mul(b.sub(size, number(1)), r.at("b_pitches", d))
-        axis.carried = [
-            b.select(apart, b.mul(count, size), count), b.select(apart, run, b.add(run, lines)),
-        ]  # fmt: skip
-    segments, run = axis.carried
-    with counted(b, segments) as segment:
-        with counted(b, r.split, [segment.index, number(0), number(0)]) as axis:
-            d = b.sub(b.sub(r.split, number(1)), axis.index)
-            rest, *offsets = axis.carried
-            size = b.sub(load(b, block.stops, d), load(b, block.starts, d))
-            here = b.srem(rest, size)
-            axis.carried = [
-                b.sdiv(rest, size),
-                *(
-                    b.add(offset, b.mul(here, r.at(f"{side}_pitches", d)))
-                    for side, offset in zip("ab", offsets, strict=True)
-                ),
-            ]
-        for table, offset, width in zip(tables, axis.carried[1:], widths, strict=True):
-            store(b, b.mul(offset, width), table, segment.index)
-    return segments, run
 
 
 def _multiply_run(  # noqa: PLR0913 - which run of what

@@ -18,7 +18,7 @@ from tconv.plan.gather import Scratch, make_record, shrink
 from tconv.plan.machine import Machine, padded
 from tconv.plan.parts import PAGE, Parts, choose_parts
 from tconv.plan.shifts import AxisShifts, axis_shifts
-from tconv.plan.sides import all_shifts, coarse_side, fine_side, pitches_of
+from tconv.plan.sides import FAR, all_shifts, coarse_side, fine_side, pitches_of, tap_meets
 from tconv.problem import Problem, numpy_dtype
 
 SIDE_SCALARS = (
@@ -56,6 +56,7 @@ ARRAYS = (
     "target_taps",  # one for each tap, filled in by each call
     "outer_block", "ends", "outer_blocks",  # one for each outer axis
     "row_offsets", "shifts",
+    "meets_from", "meets_to",  # of each tap: planes, lines and points
 )  # fmt: skip
 """The arrays of a correlation's record; a number tells where in the record each begins."""
 
@@ -120,7 +121,8 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     blocks = [-(-axis.coarse_size // size) for axis, size in zip(axes, block, strict=True)]
     fine_pitches = pitches_of(size + axis.span - 1 for axis, size in zip(axes, block, strict=True))
     plane = fine_pitches[0] * block[0]
-    split = _choose_split(axes, block, [*fine_pitches, 1])
+    met = math.prod(axis.meetings() / (axis.taps * axis.coarse_size) for axis in problem.axes)
+    split = _choose_split(axes, block, [*fine_pitches, 1], 1 if swapped else met)
     piece_blocks = -(-math.prod(blocks) // parts.pieces)
     coarse = coarse_side(axes, split, block)
     fine = fine_side(axes, plane, block, planes=swapped)
@@ -132,6 +134,9 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     # Rows that lie a multiple of a page apart would meet in few cache sets.
     a_plane = -(-(a_points * (1 if swapped else tile_rows) + 1) // 32) * 32 + 16
     b_plane = (b_points + 1) * columns
+    meets = [0] * 3 * len(taps), [FAR] * 3 * len(taps)
+    if not swapped and split == len(axes) - 1:
+        meets = tap_meets(problem.axes)
     shifts = all_shifts(axes, plane, [*fine_pitches, 1])
     row_offsets = _row_offsets(
         shifts if swapped else None, rows, (tile_rows, a_plane, parts.chunk_rows)
@@ -215,6 +220,8 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
         "outer_blocks": blocks[:-1],
         "row_offsets": row_offsets,
         "shifts": [0] if swapped else shifts,
+        "meets_from": meets[0],
+        "meets_to": meets[1],
     }
     packs = problem.groups * (numbers["pack_a_chunks"] + numbers["pack_b_chunks"])
     return Correlate(
@@ -312,14 +319,16 @@ def _choose_block(axes: list[AxisShifts], point: int, pieces: int, machine: Mach
     return block
 
 
-def _choose_split(axes: list[AxisShifts], block: list[int], pitches: list[int]) -> int:
+def _choose_split(axes: list[AxisShifts], block: list[int], pitches: list[int], met: float) -> int:
     """Return how many outer axes stay apart; the lines of the others become one run.
 
-    A run goes over the points between lines too, where the coarse side is zero.
+    A run goes over the points between lines too, where the coarse side is zero.  Of lines that
+    all stay apart only those points are taken that a tap meets.
     """
 
     def cost(split: int) -> float:
         run = 1 + sum((block[d] - 1) * pitches[d] for d in range(split, len(axes)))
-        return math.prod(block[:split]) * (run + SEGMENT)
+        share = met if split == len(axes) - 1 else 1
+        return math.prod(block[:split]) * (run * share + SEGMENT)
 
     return min(range(len(axes)), key=cost)

@@ -1,15 +1,17 @@
 """Both sides of a correlation: what is packed of each, and where."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
 from tconv.plan.shifts import AxisShifts
+from tconv.problem import Axis
 
 FAR = 1 << 40  # further than any array reaches
+MOST_LIMITS = 256  # taps of an axis whose limits are noted
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,24 @@ def all_shifts(axes: list[AxisShifts], plane: int, pitches: list[int]) -> list[i
         offsets = (offsets[:, None] + quotients * pitch).ravel()
     found: list[int] = (combinations * plane + offsets).tolist()
     return found
+
+
+def tap_meets(axes: Sequence[Axis]) -> tuple[list[int], list[int]]:
+    """Return which coarse points each tap meets: three limits for each, from and to.
+
+    They are those of planes of lines, of lines and of points.  Axes before these, and taps that
+    are too many to look at, have no limits: points that meet nothing meet zeros.
+    """
+    limits = np.zeros((2, *(axis.taps for axis in axes), 3), np.int64)
+    limits[1] = FAR
+    for place, axis in enumerate(axes[::-1][: 3 if len(axes) <= 3 else 2]):
+        if axis.taps <= MOST_LIMITS:
+            reaches = [axis.reach(tap) for tap in range(axis.taps)]
+            ends = [(reach.coarse_start, reach.coarse_start + reach.count) for reach in reaches]
+            shape = (2, *[1] * (len(axes) - 1 - place), axis.taps, *[1] * place)
+            limits[..., 2 - place] = np.array(ends, np.int64).T.reshape(shape)
+    first, last = limits.reshape(2, -1).tolist()
+    return first, last
 
 
 def pitches_of(extents: Iterable[int]) -> list[int]:
