@@ -19,7 +19,8 @@ from tconv.plan.machine import Machine, padded
 from tconv.plan.parts import PAGE, Parts, choose_parts
 from tconv.plan.shifts import AxisShifts, axis_shifts
 from tconv.plan.sides import FAR, all_shifts, coarse_side, fine_side, pitches_of, tap_meets
-from tconv.problem import Problem, numpy_dtype
+from tconv.plan.tiles import whole_tiles
+from tconv.problem import Operand, Problem, numpy_dtype
 
 SIDE_SCALARS = (
     "g", "c", "x",  # element steps, by each call
@@ -62,6 +63,10 @@ ARRAYS = (
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
+# Multiplications in the time of one element that is packed: into panels; into planes; the same
+# if residues of the stride lie side by side; single points of lines that fill no vector.
+PACK_PANELS, PACK_PLANES, PACK_RESIDUES, PACK_POINTS = 3, 8, 20, 25
+MOST_SPARE = 4  # neighbours that are packed for one that is read
 SEGMENT = 0.8  # points that could be summed while a tile turns to the next segment
 STREAM = 8  # parts of the last cache that weights may take before they are written past it
 PACK_CHANNELS = 48  # of a side that a work item packs for all others: whole tiles and panels
@@ -92,16 +97,16 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     lanes, vectors = machine.lanes(problem.dtype), 2
     columns, item = lanes * vectors, machine.vector_bytes // lanes
     batch = AxisShifts(problem.batch, problem.batch, 1, 0, (0,), ((0, 0),), 1)
-    axes = [batch, *map(axis_shifts, problem.axes)]
+    axes = [batch, *map(axis_shifts, problem.axes[:-1]), _last_axis(problem)]
     taps = tuple(product(*(range(axis.taps) for axis in problem.axes)))
-    swapped = _swaps(problem, len(taps), lanes, tile_rows)
+    fine_planes = math.prod(len(axis.residues) for axis in axes)
+    fine_points = fine_planes * math.prod(axis.coarse_size + axis.span - 1 for axis in axes)
+    swapped = _swaps(problem, fine_points, lanes, tile_rows)
     # What rows are made of, and what vectors run along.
     rows, wide = problem.coarse_channels, problem.fine_channels
     if swapped:
         rows, wide = wide, rows
     panels = -(-wide // columns)
-    fine_planes = math.prod(len(axis.residues) for axis in axes)
-    fine_points = fine_planes * math.prod(axis.coarse_size + axis.span - 1 for axis in axes)
     parts = choose_parts(
         problem,
         (0 if swapped else rows, panels, len(taps), fine_points),
@@ -240,6 +245,19 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     )
 
 
+def _last_axis(problem: Problem) -> AxisShifts:
+    """Return the axis whose points lie side by side, if any do.
+
+    Vectors of neighbours are packed in less time than the few of them that any tap reads.
+    """
+    axis = problem.axes[-1]
+    read = axis_shifts(axis)
+    some = read.stride > len(read.residues) >= read.stride / MOST_SPARE
+    if some and str(problem.layout(Operand.FINE)).endswith("x"):
+        return axis_shifts(axis, all_residues=True)
+    return read
+
+
 def _sum_block(
     tiles: int, parts: Parts, tile: tuple[int, int, int], run_points: int, machine: Machine
 ) -> tuple[int, int]:
@@ -287,17 +305,29 @@ def _shared(
     }  # fmt: skip
 
 
-def _swaps(problem: Problem, taps: int, lanes: int, tile_rows: int) -> bool:
-    """Tell whether rows of taps and fine channels leave clearly less of the tiles empty."""
+def _swaps(problem: Problem, fine_points: int, lanes: int, tile_rows: int) -> bool:
+    """Tell whether rows of taps and fine channels take clearly less time.
 
-    def tiles(rows: int) -> int:
-        return -(-rows // tile_rows) * tile_rows
-
+    They leave less of the tiles empty where the fine side has few channels.  But they know no
+    taps to leave points out for, and planes take longer to pack than panels.
+    """
+    taps = math.prod(axis.taps for axis in problem.axes)
     coarse, fine = problem.coarse_channels, problem.fine_channels
-    return (
-        padded(coarse, lanes) * tiles(taps * fine)
-        < 0.9 * padded(fine, lanes) * tiles(coarse) * taps
-    )
+    points = math.prod(axis.coarse_size for axis in problem.axes)
+    met = math.prod(axis.meetings() for axis in problem.axes) / points
+    spread = fine_points / (problem.batch * points)
+    last = problem.axes[-1]
+    planes = PACK_PLANES
+    if last.stride > 1 and str(problem.layout(Operand.FINE)).endswith("x"):
+        planes = PACK_RESIDUES
+    if last.coarse_size < lanes:
+        planes = PACK_POINTS
+    natural = padded(fine, lanes) * whole_tiles(coarse, tile_rows) * met
+    natural += PACK_PANELS * max(fine, lanes) * spread
+    swapped = padded(coarse, lanes) * whole_tiles(taps * fine, tile_rows)
+    swapped += planes * fine * spread
+    both = PACK_PANELS * coarse
+    return swapped + both < 0.95 * (natural + both)
 
 
 def _choose_block(axes: list[AxisShifts], point: int, pieces: int, machine: Machine) -> list[int]:
