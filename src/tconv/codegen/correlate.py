@@ -119,9 +119,9 @@ def emit_correlate(
         block, _ = emit_block(b, r, turn.index, begins=False)
         with b.if_then(b.not_(shared)):
             row = b.select(is_swapped(b, r), number(0), part.rows[0])
-            pack_a(b, r, shape, packers, block, (part.group, row, r.a_most), side_a)
+            pack_a(b, r, shape, packers, block, (part.group, row, r.a_most), (side_a, scratch))
             channel = b.mul(part.panels[0], number(shape.columns))
-            pack_b(b, r, shape, packers, block, (part.group, channel, r.b_most), side_b)
+            pack_b(b, r, shape, packers, block, (part.group, channel, r.b_most), (side_b, scratch))
         begins = b.icmp_signed("==", turn.index, first)
         ends = b.icmp_signed("==", b.add(turn.index, number(1)), last)
         ends = b.and_(alone, ends)

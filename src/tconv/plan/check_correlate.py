@@ -70,7 +70,7 @@ class CorrelateRun:
         due = (len(problem.axes), rows, columns, rows, columns)
         demand(found == due, "sizes are not the problem's", found)
         r.positive("pieces", "piece_blocks", "run_points", "sums", "a_plane", "b_plane")
-        r.positive("block_tiles", "block_panels")
+        r.positive("block_tiles", "block_panels", "a_width", "b_width")
         r.positive(*(f"{name}_chunks" for name in ("tap", "row", "panel")))
         r.positive(*(f"chunk_{name}" for name in ("taps", "rows", "panels")))
         steps = dict.fromkeys(("a_source_steps", "b_source_steps"), r.outer)

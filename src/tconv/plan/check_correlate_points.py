@@ -84,11 +84,15 @@ class CorrelatePoints:
         first = block.starts[-1] * n["step"] + n["low"]
         limit = min(n["size"], block.stops[-1] * n["step"] + n["slack"])
         points = (block.counts[-1] + n["halo"]) * n["width"]
-        if n["contiguous"] and width == 1:  # computed, each to the plane of its residue
-            quotients, rests = np.divmod(np.arange(points), n["contiguous"])
-            reads, places = np.arange(points), quotients + rests * r.plane
+        quotients, rests = np.divmod(np.arange(points), n["width"])
+        reads = quotients * n["step"] + r.part(f"{side}_last_residues", 0, n["width"])[rests]
+        places = quotients + rests * r.plane
+        if n["contiguous"] and width == 1:  # computed, not noted
+            whole = n["contiguous"] == n["width"]
+            demand(whole, "points go to planes of other residues", (side, n["contiguous"]))
         else:
-            reads, places = (r.part(f"{side}_{name}", 0, points) for name in ("reads", "places"))
+            self.scratch.touch_table("reads", points)
+            self.scratch.touch_table("places", points)
         head = int((reads < -first).sum())
         read = slice(head, head + int(((reads >= -first) & (reads < limit - first)).sum()))
         line = first + reads[read]

@@ -31,7 +31,7 @@ SIDE_ARRAYS = (
     "source_steps",  # one for each outer axis, filled in by each call
     "sizes", "steps", "lows", "halos", "pitches",  # one for each outer axis
     "residues",  # one for each combination and outer axis
-    "reads", "places",  # one for each point of a line
+    "last_residues",  # of the last axis
 )  # fmt: skip
 
 SCALARS = (
@@ -48,6 +48,7 @@ SCALARS = (
     "shared", "shared_b", "pack_a", "pack_b", "pack_a_chunks", "pack_b_chunks",
     "plane", "block", "end", "blocks", "all_blocks",
     "scratch_b", "scratch_sums", "scratch_run", "scratch_a_table", "scratch_b_table",
+    "scratch_reads", "scratch_places",
 )  # fmt: skip
 """The numbers of a correlation's record, in order."""
 
@@ -130,7 +131,7 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     split = _choose_split(axes, block, [*fine_pitches, 1], 1 if swapped else met)
     piece_blocks = -(-math.prod(blocks) // parts.pieces)
     coarse = coarse_side(axes, split, block)
-    fine = fine_side(axes, plane, block, planes=swapped)
+    fine = fine_side(axes, block, planes=swapped)
     a, b = (fine, coarse) if swapped else (coarse, fine)
     a_points, b_points = (
         side.arrays["pitches"][0] * block[0] * side.numbers["combinations"] * side.numbers["width"]
@@ -175,6 +176,7 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     a_tiles = rows if swapped else -(-parts.chunk_rows // tile_rows)
     scratch.take(0 if parts.shared else a_tiles * a_plane)
     segments = math.prod(block[:split])
+    points = max(side.points for side in (a, b))
     numbers = {
         **{f"a_{name}": value for name, value in a.numbers.items()},
         **{f"b_{name}": value for name, value in b.numbers.items()},
@@ -215,6 +217,8 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
         "scratch_run": scratch.take(streamed * block_panels * columns * parts.chunk_taps),
         "scratch_a_table": scratch.take_table(segments),
         "scratch_b_table": scratch.take_table(segments),
+        "scratch_reads": scratch.take_table(points),
+        "scratch_places": scratch.take_table(points),
     }
     arrays = {
         **{f"a_{name}": value for name, value in a.arrays.items()},

@@ -20,6 +20,7 @@ class Side:
 
     numbers: dict[str, int]
     arrays: dict[str, list[int]]
+    points: int  # of a line, if kernels note where each is read and goes; else 0
 
 
 def coarse_side(axes: list[AxisShifts], split: int, block: list[int]) -> Side:
@@ -27,7 +28,6 @@ def coarse_side(axes: list[AxisShifts], split: int, block: list[int]) -> Side:
     *outer, last = axes
     halos = [0 if d < split else axis.span - 1 for d, axis in enumerate(axes)]
     halos[-1] = 0 if split == len(outer) else last.span - 1
-    points = [*range(block[-1] + halos[-1])]
     return Side(
         {
             "size": last.coarse_size, "step": 1, "low": 0, "halo": halos[-1], "slack": 0,
@@ -40,29 +40,22 @@ def coarse_side(axes: list[AxisShifts], split: int, block: list[int]) -> Side:
             "lows": [0] * len(outer),
             "halos": halos[:-1],
             "residues": [0] * len(outer),
-            "reads": points,
-            "places": points,
+            "last_residues": [0],
             "pitches": pitches_of(map(sum, zip(block, halos, strict=True))),
         },
+        block[-1] + halos[-1],
     )  # fmt: skip
 
 
-def fine_side(axes: list[AxisShifts], plane: int, block: list[int], *, planes: bool) -> Side:
+def fine_side(axes: list[AxisShifts], block: list[int], *, planes: bool) -> Side:
     """Return all that the block's windows cover, residue by residue.
 
-    Points of ``planes`` that are read one after another need no tables: those would be as long
-    as a line, and a long stride makes long lines.
+    Points of ``planes`` that are read one after another need no notes of where they go: a
+    long stride makes long lines.
     """
     *outer, last = axes
     combinations = [*product(*(axis.residues for axis in outer))]
-    reach = block[-1] + last.span - 1
     width = len(last.residues)
-    reads, places = list[int](), list[int]()
-    if not planes or width != last.stride:
-        # By NumPy: a long stride has many residues.
-        quotients = np.arange(reach)[:, None]
-        reads = (quotients * last.stride + np.array(last.residues)).ravel().tolist()
-        places = (quotients + np.arange(width) * plane).ravel().tolist()
     return Side(
         {
             "size": last.fine_size, "step": last.stride, "low": last.low,
@@ -76,12 +69,12 @@ def fine_side(axes: list[AxisShifts], plane: int, block: list[int], *, planes: b
             "lows": [axis.low for axis in outer],
             "halos": [axis.span - 1 for axis in outer],
             "residues": [residue for combination in combinations for residue in combination],
-            "reads": reads,
-            "places": places,
+            "last_residues": [*last.residues],
             "pitches": pitches_of(
                 size + axis.span - 1 for axis, size in zip(axes, block, strict=True)
             ),
         },
+        0 if planes and width == last.stride else (block[-1] + last.span - 1) * width,
     )  # fmt: skip
 
 
