@@ -76,7 +76,7 @@ MORE_CHANGES = [
     ("lines apart", Change("split", -1)),
     ("images and lines are one run", Change("split", +2)),
     *(("pieces", Change(name, by)) for name in ("pieces", "items") for by in (-1, 1)),
-    *(("pieces", Change(name, -1)) for name in ("piece_blocks", "stores")),
+    ("pieces", Change("stores", -1)),
     ("swapped, pieces", Change("sums", +8)),
     *(("chunks", Change(name, by)) for by in (-1, 1)
       for name in ("tap_chunks", "row_chunks", "panel_chunks", "chunk_rows", "chunk_panels")),
@@ -178,7 +178,7 @@ def test_what_changes_places_is_refused(
         ("lines cut", Change("end", -1), "points are not all summed once."),
         ("natural", Change("scratch_b", -16), "parts of the scratch overlap."),
         ("natural", Change("run_points", -1000), "the number run_points is not positive."),
-        ("pieces", Change("piece_blocks", -1), "pieces do not take every block once."),
+        ("pieces", Change("pieces", +4), "pieces are not all added and stored once."),
         ("chunks", Change("chunk_rows", -1), "a row is a channel that was not packed."),
         ("chunks", Change("chunk_panels", +1), "a work item has no panel."),
         ("chunks", Change("chunk_panels", -1), "work items do not take every sum once."),

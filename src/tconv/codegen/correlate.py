@@ -101,8 +101,11 @@ def emit_correlate(
     sums = b.select(alone, place(b, scratch, r.scratch_sums), place(b, common, b.mul(item, r.sums)))
     piece = b.srem(item, r.pieces)
     part = _find(b, r, shape, b.sdiv(item, r.pieces), sums)
-    first = b.mul(piece, r.piece_blocks)
-    last = smaller(b, b.add(first, r.piece_blocks), r.all_blocks)
+    # Pieces with a block more come before those with one less: the last ones end together.
+    first, last = (
+        b.sdiv(b.add(b.mul(end, r.all_blocks), b.sub(r.pieces, number(1))), r.pieces)
+        for end in (piece, b.add(piece, number(1)))
+    )
     shared = b.icmp_signed("!=", r.shared, number(0))
     # Both sides of the part: in this worker's scratch, or packed before for all of them.
     group = place(b, common, b.mul(part.group, r.shared))

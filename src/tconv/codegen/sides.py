@@ -177,13 +177,14 @@ def _fill_points(
         b.icmp_signed(">", getattr(r, f"{side}_contiguous"), number(0)),
     )
     quotients = b.select(planes, number(0), b.sdiv(points, width))
-    with counted(b, quotients) as q:
-        first, point = b.mul(q.index, step), b.mul(q.index, width)
-        with counted(b, width) as residue:
-            read = b.add(first, r.at(f"{side}_last_residues", residue.index))
-            here = b.add(q.index, b.mul(residue.index, r.plane))
-            store(b, read, reads, b.add(point, residue.index))
-            store(b, here, places, b.add(point, residue.index))
+    with counted(b, width) as residue:
+        j = residue.index
+        read, here = r.at(f"{side}_last_residues", j), b.mul(j, r.plane)
+        with counted(b, quotients, [read, j]) as q:
+            read, point = q.carried
+            store(b, read, reads, point)
+            store(b, b.add(here, q.index), places, point)
+            q.carried = [b.add(read, step), b.add(point, width)]
     return [reads, places]
 
 

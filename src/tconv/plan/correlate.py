@@ -42,7 +42,7 @@ SCALARS = (
     "outer",  # axes but the last; the batch is the first of them
     "split",  # outer axes whose lines are not one run
     "swapped", "taps", "rows", "columns", "panels", "wide_panels", "run_points",
-    "pieces", "piece_blocks", "tap_chunks", "chunk_taps", "row_chunks", "chunk_rows",
+    "pieces", "tap_chunks", "chunk_taps", "row_chunks", "chunk_rows",
     "panel_chunks", "chunk_panels",
     "block_tiles", "block_panels", "panel_sums", "sums", "sums_step",
     "shared", "shared_b", "pack_a", "pack_b", "pack_a_chunks", "pack_b_chunks",
@@ -129,7 +129,6 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     plane = fine_pitches[0] * block[0]
     met = math.prod(axis.meetings() / (axis.taps * axis.coarse_size) for axis in problem.axes)
     split = _choose_split(axes, block, [*fine_pitches, 1], 1 if swapped else met)
-    piece_blocks = -(-math.prod(blocks) // parts.pieces)
     coarse = coarse_side(axes, split, block)
     fine = fine_side(axes, block, planes=swapped)
     a, b = (fine, coarse) if swapped else (coarse, fine)
@@ -158,8 +157,8 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
         )
         panel_sums = block_tiles * tile * parts.chunk_taps
     sums_step = block_panels * panel_sums
-    pieces = -(-math.prod(blocks) // piece_blocks)
-    kept = pieces > 1 or piece_blocks > 1
+    pieces = min(parts.pieces, math.prod(blocks))
+    kept = math.prod(blocks) > 1
     sums = sums_step
     if kept:
         sums *= -(-parts.chunk_panels // block_panels) * -(-tiles_an_item // block_tiles)
@@ -196,7 +195,6 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
         "wide_panels": panels - (0 < wide % columns <= lanes),
         "run_points": run_points,
         "pieces": pieces,
-        "piece_blocks": piece_blocks,
         **chunks,
         "chunk_taps": parts.chunk_taps,
         "chunk_rows": parts.chunk_rows,
