@@ -52,7 +52,7 @@ CASES = {
     "long runs": Case(
         layer(7, 18), Form(NATURAL, block=(1, 5, 7)), {"run_points": 2}, caches(1500)
     ),
-    "pieces": Case(layer(7, 18), Form(NATURAL, Parts(4, 12, 12, 2), LINES), {"pieces": 3}),
+    "pieces": Case(layer(7, 18), Form(NATURAL, Parts(4, 12, 12, 2), LINES), {"pieces": 4}),
     "swapped, pieces": Case(
         layer(18, 2), Form(SWAPPED, Parts(6, 12, 6, 2), LINES), {"pieces": 6, "swapped": 1}
     ),
