@@ -8,7 +8,11 @@ import pytest
 
 from codegen.meanings import Code
 from strategies import as_float64, whole_numbers
-from tconv.codegen.correlate_sums import emit_store_sums, store_sums_meaning
+from tconv.codegen.correlate_sums import (
+    emit_store_sums,
+    emit_stream_run,
+    store_sums_meaning,
+)
 from tconv.jit import host_machine
 from tconv.problem import accumulator, numpy_dtype
 
@@ -68,3 +72,22 @@ def test_what_is_no_number_raises_the_flag_wherever_it_is(dtype: str, value: flo
         made.call(name, target, sums, flag, taps, channels, *steps, pitch)
 
         assert flag[0] == (channel < channels)
+
+
+@every_type
+def test_a_streamed_run_is_a_copy_wherever_it_begins(dtype: str) -> None:
+    """Some elements before the first line and behind the last, no line at all; nothing else."""
+    made = Code()
+    name = made.add(emit_stream_run(made.module, dtype))
+    item = numpy_dtype(dtype).itemsize
+    line = 64 // item
+    counts = (0, 1, line - 1, line, line + 1, 2 * line, 5 * line + 3)
+    for begin, count in product((0, 1, line // 2, line - 1, line), counts):
+        run = whole_numbers((count,), dtype, count)
+        memory = np.full(count + 4 * line, GUARD, numpy_dtype(dtype))
+        first = (-memory.ctypes.data // item) % line + begin
+        expected = memory.copy()
+        expected[first : first + count] = run
+        made.call(name, memory[first:], run, count)
+
+        np.testing.assert_array_equal(as_float64(memory), as_float64(expected), f"{begin} {count}")

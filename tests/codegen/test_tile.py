@@ -198,18 +198,21 @@ def test_a_correlate_tile_equals_its_meaning(tile: Tile, depth: int, pitch: int)
         shape = (count + 1, tile.rows, tile.columns)
         expected = whole_numbers(shape, sums_type(tile), segments)
         begun = whole_numbers(shape[1:], sums_type(tile), 4)
-        computed = expected.copy()
+        before = expected.copy()
         for sums, table in zip(expected, rows, strict=False):
             start = begun if fresh else sums.copy()
             tables = table, starts, others
             correlate_tile_meaning(sums, start, data, other, *tables, depth, steps)
-        start = begun if fresh else computed
         size = tile.rows * tile.columns
-        numbers = segments, depth, count, size, 0 if fresh else size
-        tables = rows, starts, others
-        made.call(names[tile, pitch], computed, start, data, other, *tables, *numbers)
+        # As they are, or every other of so many planes.
+        apart = [np.repeat(table, 2) for table in (starts, others)]
+        for some, planes in (((starts, others), (1, 99, segments)), (apart, (segments, 2, 1))):
+            numbers = *planes, depth, count, size, 0 if fresh else size
+            computed = before.copy()
+            start = begun if fresh else computed
+            made.call(names[tile, pitch], computed, start, data, other, rows, *some, *numbers)
 
-        np.testing.assert_array_equal(computed, expected, f"{segments} segments, fresh {fresh}")
+            np.testing.assert_array_equal(computed, expected, f"{planes}, fresh {fresh}")
 
 
 def test_the_comparison_can_fail() -> None:

@@ -34,7 +34,8 @@ def layer(coarse: int, fine: int, *axes: Axis) -> Problem:
 
 FAR = Axis(9, 3, 3, 1, 3, 1)  # windows as long as the picture
 ONCE = Axis(9, 1, 3, 4, 2, 1)  # a single window
-SPARSE = Axis(40, 4, 3, 10, 2, 2)  # windows apart: most residues are never read
+SPARSE = Axis(80, 4, 3, 20, 2, 2)  # windows apart: most residues are never read
+HALF = Axis(20, 5, 2, 4, 1, 1)  # half of the residues are never read, but packed in no time
 LINES = (1, 2, 7)  # some lines of an image: the last block has one
 
 CASES = {
@@ -51,7 +52,7 @@ CASES = {
     "long runs": Case(
         layer(7, 18), Form(NATURAL, block=(1, 5, 7)), {"run_points": 2}, caches(1500)
     ),
-    "pieces": Case(layer(7, 18), Form(NATURAL, Parts(4, 12, 12, 2), LINES), {"pieces": 3}),
+    "pieces": Case(layer(7, 18), Form(NATURAL, Parts(4, 12, 12, 2), LINES), {"pieces": 4}),
     "swapped, pieces": Case(
         layer(18, 2), Form(SWAPPED, Parts(6, 12, 6, 2), LINES), {"pieces": 6, "swapped": 1}
     ),
@@ -94,6 +95,8 @@ CASES = {
     "windows apart": Case(
         layer(7, 9, SPARSE, SPARSE), Form(NATURAL), {"b_width": 3, "b_contiguous": 0}
     ),
+    "all residues": Case(layer(7, 9, HALF, HALF), Form(NATURAL), {"b_width": 4, "b_contiguous": 4}),
+    "swapped, all residues": Case(layer(9, 2, HALF, HALF), Form(SWAPPED), {"a_contiguous": 4}),
     "swapped, windows apart": Case(
         layer(9, 2, SPARSE, SPARSE), Form(SWAPPED), {"a_width": 3, "a_contiguous": 0}
     ),

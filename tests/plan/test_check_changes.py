@@ -62,7 +62,7 @@ def test_the_plans_that_are_changed_below_are_right(kind: type[Recipe]) -> None:
 # Numbers that are none of a plan's: calls fill them in, or kernels never read them.
 ADDRESSES = ("source", "target", "weights", "bias", "call", "side_a", "side_b", "flag", "common")
 STEPS = ("source_g", "source_c", "source_x", "target_g", "target_c", "target_x", "target_row",
-         "target_column", "tap_run", "source_steps", "target_steps", "target_taps",
+         "target_column", "tap_run", "stream", "source_steps", "target_steps", "target_taps",
          "activate", "slope", "zeros")  # fmt: skip
 SIDE_STEPS = tuple(f"{s}_{name}" for s in "ab" for name in ("g", "c", "x", "source_steps"))
 FREE = {*ADDRESSES, *STEPS, *SIDE_STEPS, "segments_in_place"}

@@ -23,17 +23,16 @@ CORRELATE_CHANGES = [
     *(Change(f"{side}_{name}", by) for side in "ab" for by in (-1, 1)
       for name in ("low", "width", "combinations", "channels")),
     *(Change(f"{side}_lows", by, i) for side in "ab" for by in (-1, 1) for i in (0, 1)),
-    *(Change("b_places", by, i) for by in (-1, 1) for i in (0, 3)),
-    *(Change("b_reads", by, 3) for by in (-1, 1)),
+    *(Change("b_last_residues", by, 0) for by in (-1, 1)),
     *(Change(f"{side}_residues", by, 1) for side in "ab" for by in (-1, 1)),
     *(Change("row_offsets", by, i) for by in (-1, 1) for i in (0, 5, 17)),
     *(Change("shifts", by) for by in (-1, 1)),
     *(Change(f"{side}_pitches", -1, 1) for side in "ab"),
     *(Change(name, by) for name in ("plane", "a_plane") for by in (-1, 1)),
-    *(Change(name, -1) for name in ("a_most", "sums", "pieces", "a_halo", "b_halo")),
+    *(Change(name, -1) for name in ("a_most", "sums", "pieces", "a_halo")),
     Change("run_points", -1000),
     *(Change(f"scratch_{name}", by) for by in (-16, 10**6)
-      for name in ("b", "sums", "a_table", "b_table")),
+      for name in ("b", "sums", "a_table", "b_table", "reads", "places")),
     Change("scratch", -16),
 ]  # fmt: skip
 
@@ -47,9 +46,7 @@ def test_a_correlation_with_one_wrong_number_is_refused(case: str, change: Chang
 
 # Refused in one form: the case, and what is wrong.
 MORE_CHANGES = [
-    *((case, Change("a_places", by, i)) for by in (-1, 1) for i in (0, 3)
-      for case in ("natural", "swapped, windows apart")),
-    *((case, Change("a_reads", by, 3)) for by in (-1, 1)
+    *((case, Change("a_last_residues", by, 0)) for by in (-1, 1)
       for case in ("natural", "swapped, windows apart")),
     *((case, Change("panel_sums", -1))
       for case in ("shared, panels together", "pieces, panels together")),
@@ -57,6 +54,12 @@ MORE_CHANGES = [
     ("swapped", Change("a_pitches", +1, 1)),
     ("images and lines are one run", Change("a_pitches", +1, 1)),
     ("natural", Change("b_halos", -1, 1)),
+    *((case, Change("b_halo", -1)) for case in ("swapped", "images and lines are one run")),
+    *(("natural", Change("meets_from", +1, i)) for i in (1, 2, 4, 5)),
+    *(("natural", Change("meets_to", -1, i)) for i in (1, 2, 4, 5)),
+    *(("images and lines are one run", Change("meets_from", +1, i)) for i in (0, 1)),
+    ("swapped", Change("meets_from", +1, 1)),
+    *(("natural", Change("scratch_run", by)) for by in (-16, 10**6)),
     ("natural", Change("b_steps", -1, 1)),
     ("natural", Change("b_sizes", +1, 1)),
     ("natural", Change("b_size", +1)),
@@ -73,7 +76,7 @@ MORE_CHANGES = [
     ("lines apart", Change("split", -1)),
     ("images and lines are one run", Change("split", +2)),
     *(("pieces", Change(name, by)) for name in ("pieces", "items") for by in (-1, 1)),
-    *(("pieces", Change(name, -1)) for name in ("piece_blocks", "stores")),
+    ("pieces", Change("stores", -1)),
     ("swapped, pieces", Change("sums", +8)),
     *(("chunks", Change(name, by)) for by in (-1, 1)
       for name in ("tap_chunks", "row_chunks", "panel_chunks", "chunk_rows", "chunk_panels")),
@@ -89,7 +92,7 @@ MORE_CHANGES = [
     ("chunks", Change("row_offsets", -1, 12)),
     ("swapped, chunks", Change("chunk_taps", -1)),
     ("swapped, chunks", Change("row_chunks", +1)),
-    ("a single point", Change("b_reads", +1, 2)),
+    ("a single point", Change("b_last_residues", +1, 2)),
     ("windows apart", Change("b_contiguous", +1)),
     ("windows apart", Change("b_width", -1)),
     ("swapped, windows apart", Change("a_contiguous", +1)),
@@ -153,8 +156,7 @@ def swap_entries(field: str) -> Callable[[Correlate], Correlate]:
         ("natural", swap_entries("shifts"), "a point meets another"),
         ("natural", swap_entries("row_offsets"), "a row is another channel"),
         ("swapped", swap_entries("row_offsets"), "a row is another channel"),
-        ("natural", swap_entries("a_places"), "a point meets another"),
-        ("natural", swap_entries("b_places"), "a point meets another"),
+        ("windows apart", swap_entries("b_last_residues"), "packing reads outside a side"),
     ],
 )
 def test_what_changes_places_is_refused(
@@ -176,7 +178,7 @@ def test_what_changes_places_is_refused(
         ("lines cut", Change("end", -1), "points are not all summed once."),
         ("natural", Change("scratch_b", -16), "parts of the scratch overlap."),
         ("natural", Change("run_points", -1000), "the number run_points is not positive."),
-        ("pieces", Change("piece_blocks", -1), "pieces do not take every block once."),
+        ("pieces", Change("pieces", +4), "pieces are not all added and stored once."),
         ("chunks", Change("chunk_rows", -1), "a row is a channel that was not packed."),
         ("chunks", Change("chunk_panels", +1), "a work item has no panel."),
         ("chunks", Change("chunk_panels", -1), "work items do not take every sum once."),
@@ -189,7 +191,7 @@ def test_the_refusal_of_a_correlation_says_it_too(case: str, change: Change, why
     assert refused(change.apply(plan_of(case))) == why
 
 
-@pytest.mark.parametrize("name", ["shifts", "row_offsets", "a_reads"])
+@pytest.mark.parametrize("name", ["shifts", "row_offsets", "a_last_residues"])
 def test_an_array_that_begins_inside_another_is_refused(name: str) -> None:
     """Arrays follow each other in the record."""
     plan = plan_of("natural")

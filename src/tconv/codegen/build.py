@@ -14,6 +14,7 @@ FLOATS = {"float32": F32, "float64": F64, "float16": F32, "bfloat16": F32}
 BYTES = {"float32": 4, "float64": 8, "float16": 4, "bfloat16": 4}
 LINE = 64  # bytes that caches fetch at a time, on most machines
 STORED = {"float32": F32, "float64": F64, "float16": I16, "bfloat16": I16}
+STORED_BYTES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2}
 
 
 @dataclass
@@ -146,6 +147,16 @@ def store(b: ir.IRBuilder, value: ir.Value, pointer: ir.Value, index: ir.Value |
         b.store(value, where, align=_element_bytes(value.type))
     else:
         b.store(value, where)
+
+
+def stream(b: ir.IRBuilder, value: ir.Value, pointer: ir.Value, index: ir.Value) -> None:
+    """Store a vector past the caches; it must be aligned.
+
+    Others see it after a fence.
+    """
+    where = b.bitcast(place(b, pointer, index), value.type.as_pointer())
+    stored = b.store(value, where, align=value.type.count * _element_bytes(value.type))
+    stored.set_metadata("nontemporal", b.module.add_metadata([ir.Constant(I32, 1)]))
 
 
 def prefetch(b: ir.IRBuilder, pointer: ir.Value, *, near: int = 3, write: bool = False) -> None:

@@ -27,11 +27,21 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
-from tconv.codegen.correlate_sums import emit_store_sums
+from tconv.codegen.correlate_segments import fill_segments, runs_of, what_meets
+from tconv.codegen.correlate_sums import emit_store_sums, emit_stream_run
 from tconv.codegen.side_lines import emit_pack_panels, emit_pack_planes
 from tconv.codegen.sides import emit_pack_sides, is_swapped, pack_a, pack_b
 from tconv.codegen.tile import Tile, emit_correlate_tile
 from tconv.plan.correlate import ARRAYS, FIELDS
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """What writes sums as weights, and what copies such weights past the caches."""
+
+    sums: ir.Function
+    run: ir.Function
+
 
 Tiles = dict[tuple[int, int, int], ir.Function]  # by rows, vectors and pitch
 
@@ -60,7 +70,9 @@ def emit_correlate(
     tiles need not be compiled.
     """
     pointer = FLOATS[shape.dtype].as_pointer()
-    store_sums = emit_store_sums(module, shape.dtype, shape.lanes)
+    store_sums = Stores(
+        emit_store_sums(module, shape.dtype, shape.lanes), emit_stream_run(module, shape.dtype)
+    )
     _emit_add_pieces(module, shape, store_sums)
     high = shape.rows[0]
     pitches = {True: (0,), False: (high,), None: (0, high)}[swapped]
@@ -89,8 +101,11 @@ def emit_correlate(
     sums = b.select(alone, place(b, scratch, r.scratch_sums), place(b, common, b.mul(item, r.sums)))
     piece = b.srem(item, r.pieces)
     part = _find(b, r, shape, b.sdiv(item, r.pieces), sums)
-    first = b.mul(piece, r.piece_blocks)
-    last = smaller(b, b.add(first, r.piece_blocks), r.all_blocks)
+    # Pieces with a block more come before those with one less: the last ones end together.
+    first, last = (
+        b.sdiv(b.add(b.mul(end, r.all_blocks), b.sub(r.pieces, number(1))), r.pieces)
+        for end in (piece, b.add(piece, number(1)))
+    )
     shared = b.icmp_signed("!=", r.shared, number(0))
     # Both sides of the part: in this worker's scratch, or packed before for all of them.
     group = place(b, common, b.mul(part.group, r.shared))
@@ -107,9 +122,9 @@ def emit_correlate(
         block, _ = emit_block(b, r, turn.index, begins=False)
         with b.if_then(b.not_(shared)):
             row = b.select(is_swapped(b, r), number(0), part.rows[0])
-            pack_a(b, r, shape, packers, block, (part.group, row, r.a_most), side_a)
+            pack_a(b, r, shape, packers, block, (part.group, row, r.a_most), (side_a, scratch))
             channel = b.mul(part.panels[0], number(shape.columns))
-            pack_b(b, r, shape, packers, block, (part.group, channel, r.b_most), side_b)
+            pack_b(b, r, shape, packers, block, (part.group, channel, r.b_most), (side_b, scratch))
         begins = b.icmp_signed("==", turn.index, first)
         ends = b.icmp_signed("==", b.add(turn.index, number(1)), last)
         ends = b.and_(alone, ends)
@@ -118,20 +133,27 @@ def emit_correlate(
             for name in ("a_table", "b_table")
         ]
         _multiply_block(
-            b, r, shape, tiles, part, block, (side_a, side_b, tables), (begins, ends, store_sums)
+            b,
+            r,
+            shape,
+            tiles,
+            part,
+            block,
+            (side_a, side_b, tables, scratch),
+            (begins, ends, store_sums),
         )
     b.ret_void()
     return made
 
 
-def _emit_add_pieces(module: ir.Module, shape: KernelShape, store_sums: ir.Function) -> None:
+def _emit_add_pieces(module: ir.Module, shape: KernelShape, store_sums: Stores) -> None:
     """Emit ``add_pieces(record, scratch, item)``: the sums of all pieces, in their order."""
     pointer = FLOATS[shape.dtype].as_pointer()
     vector = ir.VectorType(FLOATS[shape.dtype], shape.lanes)
     made, b = function(
         module, f"add_pieces_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
     )
-    record, _, item = made.args
+    record, scratch, item = made.args
     r = Record(b, record, FIELDS, ARRAYS)
     first = b.mul(b.mul(item, r.pieces), r.sums)
     sums = place(b, r.pointer_to("common", pointer), first)
@@ -142,7 +164,7 @@ def _emit_add_pieces(module: ir.Module, shape: KernelShape, store_sums: ir.Funct
         store(b, piece.carried[0], sums, k.index)
     part = _find(b, r, shape, item, sums)
     with _sum_blocks(b, r, shape, part) as here:
-        _store_sums(b, r, store_sums, shape, part, here)
+        _store_sums(b, r, store_sums, shape, part, here, scratch)
     b.ret_void()
 
 
@@ -235,88 +257,39 @@ def _multiply_block(  # noqa: PLR0913 - which block of what
     tiles: Tiles,
     part: _Part,
     block: Block,
-    sides: tuple[ir.Value, ir.Value, list[ir.Value]],
-    turn: tuple[ir.Value, ir.Value, ir.Function],
+    sides: tuple[ir.Value, ir.Value, list[ir.Value], ir.Value],
+    turn: tuple[ir.Value, ir.Value, Stores],
 ) -> None:
     """Add every tap's product of the block: short runs, so that a panel stays in the cache.
 
     ``turn`` tells whether this is the first block, and whether sums are stored after it, by what.
     """
-    side_a, side_b, tables = sides
+    side_a, side_b, tables, scratch = sides
     begins, ends, store_sums = turn
     swapped = is_swapped(b, r)
     pitch = b.select(swapped, number(1), number(shape.rows[0]))
-    segments, run = _fill_segments(b, r, block, tables, (pitch, number(shape.columns)))
-    short = b.icmp_signed("<=", run, r.run_points)
-    at_once = b.select(short, b.sdiv(r.run_points, run), number(1))
-    runs = b.sdiv(b.add(run, b.sub(r.run_points, number(1))), r.run_points)
-    length = b.sdiv(b.add(run, b.sub(runs, number(1))), runs)
-    length = b.and_(b.add(length, number(3)), number(-4))
-    turns = b.sdiv(b.add(segments, b.sub(at_once, number(1))), at_once)
+    segments = fill_segments(b, r, block, tables, (pitch, number(shape.columns)))
     with _sum_blocks(b, r, shape, part) as here:
-        with (
-            counted(b, here.panels) as index,
-            counted(b, turns) as turn_,
-            counted(b, runs) as piece,
-        ):
+        with counted(b, here.panels) as index, runs_of(b, r, segments) as run:
             panel = _find_panel(b, r, shape, part, here, index.index)
             along = b.mul(b.add(here.panel, index.index), r.b_plane)
-            begin = b.mul(piece.index, length)
-            first = b.mul(turn_.index, at_once)
-            depth = smaller(b, b.sub(run, begin), length)
-            fresh = b.and_(begins, _is(b, b.add(turn_.index, piece.index), 0))
-            count = smaller(b, b.sub(segments, first), at_once)
-            with (
-                b.if_then(b.icmp_signed(">", depth, number(0)), likely=True),
-                counted(b, part.shifts) as shift,
-            ):
+            fresh = b.and_(begins, run.first)
+            with counted(b, part.shifts) as shift:
                 tap = b.select(swapped, number(0), b.add(part.taps[0], shift.index))
-                moved = b.mul(b.add(r.at("shifts", tap), begin), number(shape.columns))
+                met = what_meets(b, r, segments, run, tap)
+                moved = b.mul(b.add(r.at("shifts", tap), met.point), number(shape.columns))
                 where = (
-                    place(b, side_a, b.mul(begin, pitch)),
+                    place(b, side_a, b.mul(met.point, pitch)),
                     place(b, side_b, b.add(along, moved)),
-                    [place(b, table, first) for table in tables],
-                    [count, depth],
+                    [place(b, table, met.segment) for table in tables],
+                    [met.planes, segments.lines, met.lines, met.points],
                 )
-                _multiply_run(b, r, shape, tiles, part, (here, panel), (shift.index, fresh), where)
+                with b.if_then(b.or_(fresh, met.any), likely=True):
+                    _multiply_run(
+                        b, r, shape, tiles, part, (here, panel), (shift.index, fresh), where
+                    )
         with b.if_then(ends):
-            _store_sums(b, r, store_sums, shape, part, here)
-
-
-def _fill_segments(
-    b: ir.IRBuilder,
-    r: Record,
-    block: Block,
-    tables: list[ir.Value],
-    widths: tuple[ir.Value, ir.Value],
-) -> tuple[ir.Value, ir.Value]:
-    """Note where segments begin on both sides; return how many, and how long they are."""
-    with counted(b, r.outer, [number(1), b.sub(block.stop, block.start)]) as axis:
-        d = axis.index
-        count, run = axis.carried
-        size = b.sub(load(b, block.stops, d), load(b, block.starts, d))
-        apart = b.icmp_signed("<", d, r.split)
-        lines = b.mul(b.sub(size, number(1)), r.at("b_pitches", d))
-        axis.carried = [
-            b.select(apart, b.mul(count, size), count), b.select(apart, run, b.add(run, lines)),
-        ]  # fmt: skip
-    segments, run = axis.carried
-    with counted(b, segments) as segment:
-        with counted(b, r.split, [segment.index, number(0), number(0)]) as axis:
-            d = b.sub(b.sub(r.split, number(1)), axis.index)
-            rest, *offsets = axis.carried
-            size = b.sub(load(b, block.stops, d), load(b, block.starts, d))
-            here = b.srem(rest, size)
-            axis.carried = [
-                b.sdiv(rest, size),
-                *(
-                    b.add(offset, b.mul(here, r.at(f"{side}_pitches", d)))
-                    for side, offset in zip("ab", offsets, strict=True)
-                ),
-            ]
-        for table, offset, width in zip(tables, axis.carried[1:], widths, strict=True):
-            store(b, b.mul(offset, width), table, segment.index)
-    return segments, run
+            _store_sums(b, r, store_sums, shape, part, here, scratch)
 
 
 def _multiply_run(  # noqa: PLR0913 - which run of what
@@ -364,34 +337,48 @@ def _tile_size(shape: KernelShape) -> ir.Value:
 def _store_sums(  # noqa: PLR0913 - which sums of what
     b: ir.IRBuilder,
     r: Record,
-    store_sums: ir.Function,
+    store_sums: Stores,
     shape: KernelShape,
     part: _Part,
     here: _Here,
+    scratch: ir.Value,
 ) -> None:
     """Write the sums as weights, in whatever order those lie: taps are its points."""
+    stored = STORED[shape.dtype].as_pointer()
     offset = b.add(b.mul(part.group, r.target_g), b.mul(part.rows[0], r.target_row))
-    target = place(b, r.pointer_to("target", STORED[shape.dtype].as_pointer()), offset)
+    target = place(b, r.pointer_to("target", stored), offset)
     flag = r.pointer_to("flag", I64.as_pointer())
     swapped = is_swapped(b, r)
+    streams = b.icmp_signed("!=", r.stream, number(0))
+    line = b.bitcast(place(b, scratch, r.scratch_run), stored)
     tap_run = smaller(b, r.tap_run, part.taps[1])
     runs = b.sdiv(part.taps[1], tap_run)
     # Where rows are taps and channels, all of them are here.
     begin = b.select(swapped, number(0), b.mul(here.first, number(shape.rows[0])))
     most = b.select(swapped, part.rows[1], b.mul(here.tiles, number(shape.rows[0])))
     rows = smaller(b, b.sub(part.rows[1], begin), most)
-    with counted(b, rows) as row, counted(b, here.panels) as index, counted(b, runs) as run:
-        panel = _find_panel(b, r, shape, part, here, index.index)
-        channel = b.mul(panel.number, number(shape.columns))
-        used = smaller(b, b.sub(r.columns, channel), number(shape.columns))
-        pitch = b.select(swapped, b.mul(r.rows, panel.width), here.shift_step)
-        tap = b.mul(run.index, tap_run)
-        sums = place(b, panel.sums, b.add(b.mul(tap, pitch), b.mul(row.index, panel.width)))
-        line = b.mul(b.add(begin, row.index), r.target_row)
-        moved = b.add(line, b.mul(channel, r.target_column))
-        write = b.add(r.at("target_taps", b.add(part.taps[0], tap)), moved)
-        arguments = [place(b, target, write), sums, flag, tap_run, used]
-        b.call(store_sums, [*arguments, r.target_x, r.target_column, pitch])
+    first = b.mul(b.add(part.panels[0], here.panel), number(shape.columns))
+    with counted(b, rows) as row:
+        moved = b.mul(b.add(begin, row.index), r.target_row)
+        whole = place(b, target, b.add(moved, b.mul(first, r.target_column)))
+        into = b.select(streams, line, whole)
+        with counted(b, here.panels) as index, counted(b, runs) as run:
+            panel = _find_panel(b, r, shape, part, here, index.index)
+            channel = b.mul(panel.number, number(shape.columns))
+            used = smaller(b, b.sub(r.columns, channel), number(shape.columns))
+            pitch = b.select(swapped, b.mul(r.rows, panel.width), here.shift_step)
+            tap = b.mul(run.index, tap_run)
+            sums = place(b, panel.sums, b.add(b.mul(tap, pitch), b.mul(row.index, panel.width)))
+            moved = b.mul(b.sub(channel, first), r.target_column)
+            write = b.add(r.at("target_taps", b.add(part.taps[0], tap)), moved)
+            arguments = [place(b, into, write), sums, flag, tap_run, used]
+            b.call(store_sums.sums, [*arguments, r.target_x, r.target_column, pitch])
+        with b.if_then(streams):
+            channels = b.mul(here.panels, number(shape.columns))
+            channels = smaller(b, b.sub(r.columns, first), channels)
+            b.call(store_sums.run, [whole, line, b.mul(channels, r.target_column)])
+    with b.if_then(streams):
+        b.fence("seq_cst")  # other threads may read them when this work item is done
 
 
 def _is(b: ir.IRBuilder, value: ir.Value, other: int) -> ir.Value:

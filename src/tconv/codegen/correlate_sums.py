@@ -10,13 +10,17 @@ from tconv.codegen.build import (
     FLOATS,
     I32,
     I64,
+    LINE,
     STORED,
+    STORED_BYTES,
     counted,
     function,
     load,
     number,
     place,
+    smaller,
     store,
+    stream,
     zeros,
 )
 from tconv.codegen.squares import sizes, turned_out
@@ -95,6 +99,35 @@ def emit_store_sums(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
     (doubt,) = c.carried
     with b.if_then(b.fcmp_unordered("uno", doubt, doubt), likely=False):
         store(b, number(1), flag)
+    b.ret_void()
+    return made
+
+
+def emit_stream_run(module: ir.Module, dtype: str) -> ir.Function:
+    """Emit ``stream_run(target, source, count)``: copy elements past the caches.
+
+    Only whole lines go that way: memory would have to be asked for what is left of others.
+    """
+    kind = STORED[dtype]
+    pointer = kind.as_pointer()
+    made, b = function(module, f"stream_run_{dtype}", [pointer, pointer, I64])
+    target, source, count = made.args
+    for argument in made.args[:2]:
+        argument.add_attribute("noalias")
+    item = STORED_BYTES[dtype]
+    line = LINE // item
+    address = b.ptrtoint(target, I64)
+    before = b.sdiv(b.and_(b.neg(address), number(LINE - 1)), number(item))
+    before = smaller(b, before, count)
+    whole = b.add(before, b.and_(b.sub(count, before), number(-line)))
+    vector = ir.VectorType(kind, LINE // 2 // item)
+    with counted(b, whole, first=before, step=line) as at:
+        for half in (0, line // 2):
+            where = b.add(at.index, number(half))
+            stream(b, load(b, source, where, vector), target, where)
+    for first, last in ((number(0), before), (whole, count)):
+        with counted(b, last, first=first) as at:
+            store(b, load(b, source, at.index), target, at.index)
     b.ret_void()
     return made
 

@@ -32,7 +32,7 @@ def emit_pack_sides(module: ir.Module, shape: KernelShape, packers: Packers) -> 
     made, b = function(
         module, f"pack_sides_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
     )
-    record, _, item = made.args
+    record, scratch, item = made.args
     r = Record(b, record, FIELDS, ARRAYS)
     block, _ = emit_block(b, r, number(0), begins=False)
     chunks = b.add(r.pack_a_chunks, r.pack_b_chunks)
@@ -43,12 +43,12 @@ def emit_pack_sides(module: ir.Module, shape: KernelShape, packers: Packers) -> 
             first = b.mul(index, r.pack_a)
             height = b.select(is_swapped(b, r), number(1), number(shape.rows[0]))
             into = place(b, target, b.mul(b.sdiv(first, height), r.a_plane))
-            pack_a(b, r, shape, packers, block, (group, first, r.pack_a), into)
+            pack_a(b, r, shape, packers, block, (group, first, r.pack_a), (into, scratch))
         with side_b:
             first = b.mul(b.sub(index, r.pack_a_chunks), r.pack_b)
             panel = b.mul(b.sdiv(first, number(shape.columns)), r.b_plane)
             into = place(b, target, b.add(r.shared_b, panel))
-            pack_b(b, r, shape, packers, block, (group, first, r.pack_b), into)
+            pack_b(b, r, shape, packers, block, (group, first, r.pack_b), (into, scratch))
     b.ret_void()
 
 
@@ -59,13 +59,16 @@ def pack_a(  # noqa: PLR0913 - which channels of which block, where to, and by w
     packers: Packers,
     block: Block,
     start: tuple[ir.Value, ir.Value, ir.Value],
-    target: ir.Value,
+    target: tuple[ir.Value, ir.Value],
 ) -> None:
-    """Pack side A: planes where rows are taps and channels, else tiles of channels."""
+    """Pack side A: planes where rows are taps and channels, else tiles of channels.
+
+    ``target`` is where, and this worker's scratch.
+    """
     swapped = is_swapped(b, r)
     height = b.select(swapped, number(1), number(shape.rows[0]))
     pack = b.select(swapped, packers[1], packers[shape.rows[0]])
-    _pack_side(b, r, ("a", shape.dtype), block, pack, start, (target, height))
+    _pack_side(b, r, ("a", shape.dtype), block, pack, start, (*target, height))
 
 
 def pack_b(  # noqa: PLR0913 - which channels of which block, where to, and by what
@@ -75,11 +78,11 @@ def pack_b(  # noqa: PLR0913 - which channels of which block, where to, and by w
     packers: Packers,
     block: Block,
     start: tuple[ir.Value, ir.Value, ir.Value],
-    target: ir.Value,
+    target: tuple[ir.Value, ir.Value],
 ) -> None:
-    """Pack side B: panels of channels."""
+    """Pack side B: panels of channels; ``target`` is where, and this worker's scratch."""
     columns = number(shape.columns)
-    _pack_side(b, r, ("b", shape.dtype), block, packers[shape.columns], start, (target, columns))
+    _pack_side(b, r, ("b", shape.dtype), block, packers[shape.columns], start, (*target, columns))
 
 
 def is_swapped(b: ir.IRBuilder, r: Record) -> ir.Value:
@@ -94,13 +97,13 @@ def _pack_side(  # noqa: PLR0913 - which side, where from, where to, and by what
     block: Block,
     pack: ir.Value,
     start: tuple[ir.Value, ir.Value, ir.Value],
-    target: tuple[ir.Value, ir.Value],
+    target: tuple[ir.Value, ir.Value, ir.Value],
 ) -> None:
     """Pack all that the block needs of a side.
 
-    ``start`` is a group, a channel of it, and how many from there.  ``target`` is where, and how
-    many channels of a point lie side by side there.  Where channels lie far apart, only
-    a few of them are read at a time, line after line.
+    ``start`` is a group, a channel of it, and how many from there.  ``target`` is where, this
+    worker's scratch, and how many channels of a point lie side by side.  Where channels lie far
+    apart, only a few of them are read at a time, line after line.
     """
     side, dtype = kind
 
@@ -109,7 +112,7 @@ def _pack_side(  # noqa: PLR0913 - which side, where from, where to, and by what
         return value
 
     group, channel, most = start
-    scratch, columns = target
+    into, scratch, columns = target
     stored = STORED[dtype].as_pointer()
     offset = b.add(b.mul(group, field("g")), b.mul(channel, field("c")))
     source = place(b, r.pointer_to(f"side_{side}", stored), offset)
@@ -126,7 +129,8 @@ def _pack_side(  # noqa: PLR0913 - which side, where from, where to, and by what
     limit = smaller(b, field("size"), b.add(b.mul(block.stop, field("step")), field("slack")))
     points = b.add(b.sub(block.stop, block.start), field("halo"))
     points = b.mul(points, field("width"))
-    head, body = _count_inside(b, field, points, (b.neg(first), b.sub(limit, first)))
+    tables = _fill_points(b, r, side, points, (scratch, columns))
+    head, body = _count_inside(b, field, tables[0], points, (b.neg(first), b.sub(limit, first)))
     tail = b.sub(b.sub(points, head), body)
     far = b.icmp_signed(">=", field("c"), number(FAR))
     few = b.mul(b.sdiv(b.add(columns, number(FAR_CHANNELS - 1)), columns), columns)
@@ -137,14 +141,14 @@ def _pack_side(  # noqa: PLR0913 - which side, where from, where to, and by what
         counted(b, field("combinations")) as combination,
         counted(b, lines),
     ):
-        into, read, valid = _next_line(b, r, side, block, combination.index)
+        line, read, valid = _next_line(b, r, side, block, combination.index)
         read = b.select(valid, b.add(read, b.mul(first, field("x"))), number(0))
         done = b.mul(turn.index, at_once)
         panel = b.mul(b.sdiv(done, columns), field("plane"))
         arguments = [
-            place(b, scratch, b.add(panel, b.mul(into, columns))),
+            place(b, into, b.add(panel, b.mul(line, columns))),
             place(b, source, b.add(read, b.mul(done, field("c")))),
-            *(field(name) for name in ("reads", "places")),
+            *tables,
             b.select(valid, head, points),
             b.select(valid, body, number(0)),
             b.select(valid, tail, number(0)),
@@ -155,9 +159,39 @@ def _pack_side(  # noqa: PLR0913 - which side, where from, where to, and by what
         b.call(pack, arguments)
 
 
+def _fill_points(
+    b: ir.IRBuilder, r: Record, side: str, points: ir.Value, target: tuple[ir.Value, ir.Value]
+) -> list[ir.Value]:
+    """Note where each point of a line is read, and where it goes: to the plane of its residue.
+
+    Planes of points that are read one after another need no notes.
+    """
+    scratch, columns = target
+    reads, places = (
+        b.bitcast(place(b, scratch, where), I64.as_pointer())
+        for where in (r.scratch_reads, r.scratch_places)
+    )
+    width, step = getattr(r, f"{side}_width"), getattr(r, f"{side}_step")
+    planes = b.and_(
+        b.icmp_signed("==", columns, number(1)),
+        b.icmp_signed(">", getattr(r, f"{side}_contiguous"), number(0)),
+    )
+    quotients = b.select(planes, number(0), b.sdiv(points, width))
+    with counted(b, width) as residue:
+        j = residue.index
+        read, here = r.at(f"{side}_last_residues", j), b.mul(j, r.plane)
+        with counted(b, quotients, [read, j]) as q:
+            read, point = q.carried
+            store(b, read, reads, point)
+            store(b, b.add(here, q.index), places, point)
+            q.carried = [b.add(read, step), b.add(point, width)]
+    return [reads, places]
+
+
 def _count_inside(
     b: ir.IRBuilder,
     field: Callable[[str], ir.Value],
+    reads: ir.Value,
     points: ir.Value,
     limits: tuple[ir.Value, ir.Value],
 ) -> tuple[ir.Value, ir.Value]:
@@ -167,7 +201,7 @@ def _count_inside(
     counted_points = b.select(runs_on, number(0), points)
     with counted(b, counted_points, [number(0), number(0)]) as i:
         before, inside = i.carried
-        read = load(b, field("reads"), i.index)
+        read = load(b, reads, i.index)
         early = b.icmp_signed("<", read, low)
         good = b.and_(b.not_(early), b.icmp_signed("<", read, high))
         i.carried = [b.add(before, b.zext(early, I64)), b.add(inside, b.zext(good, I64))]

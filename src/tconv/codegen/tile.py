@@ -221,14 +221,16 @@ def correlate_tile_meaning(  # noqa: PLR0913 - the emitted function's own argume
 
 
 def emit_correlate_tile(module: ir.Module, tile: Tile, pitch: int = 0) -> ir.Function:
-    """Emit ``tile(sums, start, data, other, rows, segments, other_segments, count, depth, ...)``.
+    """Emit ``tile(sums, start, data, other, rows, segments, other_segments, ...)``.
 
-    Its meaning is :func:`correlate_tile_meaning`, for so many tiles one after another as a
-    further argument tells.  Their rows follow each other in the table, and two more arguments are
-    how far apart their sums lie, and where those start.  Both sides are data here: the depth runs
-    along points, and the vectors along the other side's channels, whose points lie
-    two vectors apart.  With a ``pitch`` the rows lie side by side from where the
-    first is, and points so far apart: one stream that needs one address.
+    Its meaning is :func:`correlate_tile_meaning`.  The numbers are: how many planes of segments
+    there are, how far apart they lie in the tables, how many segments each has, and how many
+    points those; for how many tiles, one after another, that is done, whose rows follow each
+    other in the table; how far apart their sums lie, and where those start.
+
+    Both sides are data here: the depth runs along points, and the vectors along the other side's
+    channels, whose points lie two vectors apart.  With a ``pitch`` the rows lie side by side
+    from where the first is, and points so far apart: one stream that needs one address.
     """
     scalar = FLOATS[tile.dtype]
     vector = ir.VectorType(scalar, tile.lanes)
@@ -236,14 +238,14 @@ def emit_correlate_tile(module: ir.Module, tile: Tile, pitch: int = 0) -> ir.Fun
     made, b = function(
         module,
         f"correlate_{tile.name}_{pitch}",
-        [*[pointer] * 4, *[table] * 3, *[I64] * 5],
+        [*[pointer] * 4, *[table] * 3, *[I64] * 7],
     )
-    _, _, data, other, _, segments, other_segments, count, depth, *_ = made.args
+    _, _, data, other, _, segments, other_segments, planes, plane_step, count, depth, *_ = made.args
     for argument in made.args[2:7]:  # sums may go back where they started
         argument.add_attribute("noalias")
     whole = b.and_(depth, number(-tile.unroll))
     step = CORRELATE_VECTORS * tile.lanes
-    tiles, sums_step, start_step = made.args[9:]
+    tiles, sums_step, start_step = made.args[11:]
 
     def multiply(point: Turn, points: list[ir.Value], unrolled: int) -> list[ir.Value]:
         if not pitch:
@@ -257,19 +259,23 @@ def emit_correlate_tile(module: ir.Module, tile: Tile, pitch: int = 0) -> ir.Fun
         sums, start, rows = turn.carried
         offsets = [load(b, rows, r) for r in range(1 if pitch else tile.rows)]
         begun = [load(b, start, k * tile.lanes, vector) for k in range(tile.rows * tile.vectors)]
-        with counted(b, count, begun) as segment:
-            origin = place(b, data, load(b, segments, segment.index))
-            points = [place(b, origin, offset) for offset in offsets]
-            line = place(b, other, load(b, other_segments, segment.index))
-            with counted(b, whole, [line, *segment.carried], step=tile.unroll) as main:
-                for unrolled in range(tile.unroll):
-                    main.carried[1:] = multiply(main, points, unrolled)
-                main.carried[0] = place(b, main.carried[0], tile.unroll * step)
-            with counted(b, depth, main.carried, first=whole) as rest:
-                rest.carried[1:] = multiply(rest, points, 0)
-                rest.carried[0] = place(b, rest.carried[0], step)
-            segment.carried = rest.carried[1:]
-        for k, total in enumerate(segment.carried):
+        with counted(b, planes, begun) as plane:
+            first = b.mul(plane.index, plane_step)
+            with counted(b, count, plane.carried) as segment:
+                entry = b.add(first, segment.index)
+                origin = place(b, data, load(b, segments, entry))
+                points = [place(b, origin, offset) for offset in offsets]
+                line = place(b, other, load(b, other_segments, entry))
+                with counted(b, whole, [line, *segment.carried], step=tile.unroll) as main:
+                    for unrolled in range(tile.unroll):
+                        main.carried[1:] = multiply(main, points, unrolled)
+                    main.carried[0] = place(b, main.carried[0], tile.unroll * step)
+                with counted(b, depth, main.carried, first=whole) as rest:
+                    rest.carried[1:] = multiply(rest, points, 0)
+                    rest.carried[0] = place(b, rest.carried[0], step)
+                segment.carried = rest.carried[1:]
+            plane.carried = segment.carried
+        for k, total in enumerate(plane.carried):
             store(b, total, sums, k * tile.lanes)
         steps = sums_step, start_step, number(tile.rows)
         turn.carried = [

@@ -18,8 +18,9 @@ from tconv.plan.gather import Scratch, make_record, shrink
 from tconv.plan.machine import Machine, padded
 from tconv.plan.parts import PAGE, Parts, choose_parts
 from tconv.plan.shifts import AxisShifts, axis_shifts
-from tconv.plan.sides import all_shifts, coarse_side, fine_side, pitches_of
-from tconv.problem import Problem
+from tconv.plan.sides import FAR, all_shifts, coarse_side, fine_side, pitches_of, tap_meets
+from tconv.plan.tiles import whole_tiles
+from tconv.problem import Operand, Problem, numpy_dtype
 
 SIDE_SCALARS = (
     "g", "c", "x",  # element steps, by each call
@@ -30,23 +31,24 @@ SIDE_ARRAYS = (
     "source_steps",  # one for each outer axis, filled in by each call
     "sizes", "steps", "lows", "halos", "pitches",  # one for each outer axis
     "residues",  # one for each combination and outer axis
-    "reads", "places",  # one for each point of a line
+    "last_residues",  # of the last axis
 )  # fmt: skip
 
 SCALARS = (
     "side_a", "side_b", "target", "zeros", "flag", "common",  # addresses, filled in by each call
     *(f"a_{name}" for name in SIDE_SCALARS),
     *(f"b_{name}" for name in SIDE_SCALARS),
-    "target_g", "target_row", "target_column", "target_x", "tap_run",  # by each call
+    "target_g", "target_row", "target_column", "target_x", "tap_run", "stream",  # by each call
     "outer",  # axes but the last; the batch is the first of them
     "split",  # outer axes whose lines are not one run
     "swapped", "taps", "rows", "columns", "panels", "wide_panels", "run_points",
-    "pieces", "piece_blocks", "tap_chunks", "chunk_taps", "row_chunks", "chunk_rows",
+    "pieces", "tap_chunks", "chunk_taps", "row_chunks", "chunk_rows",
     "panel_chunks", "chunk_panels",
     "block_tiles", "block_panels", "panel_sums", "sums", "sums_step",
     "shared", "shared_b", "pack_a", "pack_b", "pack_a_chunks", "pack_b_chunks",
     "plane", "block", "end", "blocks", "all_blocks",
-    "scratch_b", "scratch_sums", "scratch_a_table", "scratch_b_table",
+    "scratch_b", "scratch_sums", "scratch_run", "scratch_a_table", "scratch_b_table",
+    "scratch_reads", "scratch_places",
 )  # fmt: skip
 """The numbers of a correlation's record, in order."""
 
@@ -56,12 +58,18 @@ ARRAYS = (
     "target_taps",  # one for each tap, filled in by each call
     "outer_block", "ends", "outer_blocks",  # one for each outer axis
     "row_offsets", "shifts",
+    "meets_from", "meets_to",  # of each tap: planes, lines and points
 )  # fmt: skip
 """The arrays of a correlation's record; a number tells where in the record each begins."""
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
+# Multiplications in the time of one element that is packed: into panels; into planes; the same
+# if residues of the stride lie side by side; single points of lines that fill no vector.
+PACK_PANELS, PACK_PLANES, PACK_RESIDUES, PACK_POINTS = 3, 8, 20, 25
+MOST_SPARE = 4  # neighbours that are packed for one that is read
 SEGMENT = 0.8  # points that could be summed while a tile turns to the next segment
+STREAM = 8  # parts of the last cache that weights may take before they are written past it
 PACK_CHANNELS = 48  # of a side that a work item packs for all others: whole tiles and panels
 
 
@@ -80,6 +88,7 @@ class Correlate:
     stores: int  # work items of the last step, where pieces are added; 0 for none
     common: int  # elements that all workers see: both sides, or the sums of all pieces
     scratch: int
+    streamed: bool  # whether weights are written past the caches where taps lie side by side
 
 
 def plan_correlate(  # noqa: PLR0915 - every number of the record, once
@@ -89,16 +98,16 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     lanes, vectors = machine.lanes(problem.dtype), 2
     columns, item = lanes * vectors, machine.vector_bytes // lanes
     batch = AxisShifts(problem.batch, problem.batch, 1, 0, (0,), ((0, 0),), 1)
-    axes = [batch, *map(axis_shifts, problem.axes)]
+    axes = [batch, *map(axis_shifts, problem.axes[:-1]), _last_axis(problem)]
     taps = tuple(product(*(range(axis.taps) for axis in problem.axes)))
-    swapped = _swaps(problem, len(taps), lanes, tile_rows)
+    fine_planes = math.prod(len(axis.residues) for axis in axes)
+    fine_points = fine_planes * math.prod(axis.coarse_size + axis.span - 1 for axis in axes)
+    swapped = _swaps(problem, fine_points, lanes, tile_rows)
     # What rows are made of, and what vectors run along.
     rows, wide = problem.coarse_channels, problem.fine_channels
     if swapped:
         rows, wide = wide, rows
     panels = -(-wide // columns)
-    fine_planes = math.prod(len(axis.residues) for axis in axes)
-    fine_points = fine_planes * math.prod(axis.coarse_size + axis.span - 1 for axis in axes)
     parts = choose_parts(
         problem,
         (0 if swapped else rows, panels, len(taps), fine_points),
@@ -118,10 +127,10 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     blocks = [-(-axis.coarse_size // size) for axis, size in zip(axes, block, strict=True)]
     fine_pitches = pitches_of(size + axis.span - 1 for axis, size in zip(axes, block, strict=True))
     plane = fine_pitches[0] * block[0]
-    split = _choose_split(axes, block, [*fine_pitches, 1])
-    piece_blocks = -(-math.prod(blocks) // parts.pieces)
+    met = math.prod(axis.meetings() / (axis.taps * axis.coarse_size) for axis in problem.axes)
+    split = _choose_split(axes, block, [*fine_pitches, 1], 1 if swapped else met)
     coarse = coarse_side(axes, split, block)
-    fine = fine_side(axes, plane, block, planes=swapped)
+    fine = fine_side(axes, block, planes=swapped)
     a, b = (fine, coarse) if swapped else (coarse, fine)
     a_points, b_points = (
         side.arrays["pitches"][0] * block[0] * side.numbers["combinations"] * side.numbers["width"]
@@ -130,6 +139,9 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     # Rows that lie a multiple of a page apart would meet in few cache sets.
     a_plane = -(-(a_points * (1 if swapped else tile_rows) + 1) // 32) * 32 + 16
     b_plane = (b_points + 1) * columns
+    meets = [0] * 3 * len(taps), [FAR] * 3 * len(taps)
+    if not swapped and split == len(axes) - 1:
+        meets = tap_meets(problem.axes)
     shifts = all_shifts(axes, plane, [*fine_pitches, 1])
     row_offsets = _row_offsets(
         shifts if swapped else None, rows, (tile_rows, a_plane, parts.chunk_rows)
@@ -140,16 +152,13 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     run_points = max(1, machine.l1 // 2 // (columns * item))
     block_tiles, block_panels, panel_sums = tiles_an_item, 1, tiles_an_item * tile
     if not swapped:
-        # Panels whose weights fill a page are stored together, as long as sums stay in the cache.
-        most = machine.l2 // 4 // (parts.chunk_taps * tile * item)
-        page = PAGE // (parts.chunk_taps * columns * item)
-        block_panels = min(max(page, 1), max(most, 1), parts.chunk_panels)
-        most = min(most // block_panels, machine.l2 // 4 // (run_points * tile_rows * item))
-        block_tiles = min(tiles_an_item, max(most, 1))
+        block_tiles, block_panels = _sum_block(
+            tiles_an_item, parts, (tile_rows, columns, item), run_points, machine
+        )
         panel_sums = block_tiles * tile * parts.chunk_taps
     sums_step = block_panels * panel_sums
-    pieces = -(-math.prod(blocks) // piece_blocks)
-    kept = pieces > 1 or piece_blocks > 1
+    pieces = min(parts.pieces, math.prod(blocks))
+    kept = math.prod(blocks) > 1
     sums = sums_step
     if kept:
         sums *= -(-parts.chunk_panels // block_panels) * -(-tiles_an_item // block_tiles)
@@ -159,10 +168,14 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
         "panel_chunks": -(-panels // parts.chunk_panels),
     }
     stores = problem.groups * math.prod(chunks.values())
+    weights = problem.groups * problem.coarse_channels * problem.fine_channels * len(taps)
+    whole = not swapped and chunks["tap_chunks"] == 1
+    streamed = whole and weights * numpy_dtype(problem.dtype).itemsize > machine.l3 // STREAM
     scratch = Scratch(item)
     a_tiles = rows if swapped else -(-parts.chunk_rows // tile_rows)
     scratch.take(0 if parts.shared else a_tiles * a_plane)
     segments = math.prod(block[:split])
+    points = max(side.points for side in (a, b))
     numbers = {
         **{f"a_{name}": value for name, value in a.numbers.items()},
         **{f"b_{name}": value for name, value in b.numbers.items()},
@@ -182,7 +195,6 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
         "wide_panels": panels - (0 < wide % columns <= lanes),
         "run_points": run_points,
         "pieces": pieces,
-        "piece_blocks": piece_blocks,
         **chunks,
         "chunk_taps": parts.chunk_taps,
         "chunk_rows": parts.chunk_rows,
@@ -200,8 +212,11 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
         "all_blocks": math.prod(blocks),
         "scratch_b": scratch.take(0 if parts.shared else parts.chunk_panels * b_plane),
         "scratch_sums": scratch.take(sums if pieces == 1 else 0),
+        "scratch_run": scratch.take(streamed * block_panels * columns * parts.chunk_taps),
         "scratch_a_table": scratch.take_table(segments),
         "scratch_b_table": scratch.take_table(segments),
+        "scratch_reads": scratch.take_table(points),
+        "scratch_places": scratch.take_table(points),
     }
     arrays = {
         **{f"a_{name}": value for name, value in a.arrays.items()},
@@ -212,6 +227,8 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
         "outer_blocks": blocks[:-1],
         "row_offsets": row_offsets,
         "shifts": [0] if swapped else shifts,
+        "meets_from": meets[0],
+        "meets_to": meets[1],
     }
     packs = problem.groups * (numbers["pack_a_chunks"] + numbers["pack_b_chunks"])
     return Correlate(
@@ -226,7 +243,38 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
         stores=stores if pieces > 1 else 0,
         common=problem.groups * numbers["shared"] + (stores * pieces * sums if pieces > 1 else 0),
         scratch=scratch.size,
+        streamed=streamed,
     )
+
+
+def _last_axis(problem: Problem) -> AxisShifts:
+    """Return the axis whose points lie side by side, if any do.
+
+    Vectors of neighbours are packed in less time than the few of them that any tap reads.
+    """
+    axis = problem.axes[-1]
+    read = axis_shifts(axis)
+    some = read.stride > len(read.residues) >= read.stride / MOST_SPARE
+    if some and str(problem.layout(Operand.FINE)).endswith("x"):
+        return axis_shifts(axis, all_residues=True)
+    return read
+
+
+def _sum_block(
+    tiles: int, parts: Parts, tile: tuple[int, int, int], run_points: int, machine: Machine
+) -> tuple[int, int]:
+    """Return how many tiles of rows and panels are summed together: as many as stay in the cache.
+
+    Panels whose weights fill a page are stored together.
+    """
+    tile_rows, columns, item = tile
+    most = machine.l2 // 4 // (parts.chunk_taps * tile_rows * columns * item)
+    page = PAGE // (parts.chunk_taps * columns * item)
+    panels = min(max(page, 1), max(most, 1), parts.chunk_panels)
+    most = min(most // panels, machine.l2 // 4 // (run_points * tile_rows * item))
+    # Of about one size: a panel that is read for one tile only takes longer to come than to sum.
+    blocks = -(-4 * tiles // (5 * max(most, 1)))
+    return -(-tiles // blocks), panels
 
 
 def _row_offsets(shifts: list[int] | None, rows: int, sizes: tuple[int, int, int]) -> list[int]:
@@ -259,17 +307,29 @@ def _shared(
     }  # fmt: skip
 
 
-def _swaps(problem: Problem, taps: int, lanes: int, tile_rows: int) -> bool:
-    """Tell whether rows of taps and fine channels leave clearly less of the tiles empty."""
+def _swaps(problem: Problem, fine_points: int, lanes: int, tile_rows: int) -> bool:
+    """Tell whether rows of taps and fine channels take clearly less time.
 
-    def tiles(rows: int) -> int:
-        return -(-rows // tile_rows) * tile_rows
-
+    They leave less of the tiles empty where the fine side has few channels.  But they know no
+    taps to leave points out for, and planes take longer to pack than panels.
+    """
+    taps = math.prod(axis.taps for axis in problem.axes)
     coarse, fine = problem.coarse_channels, problem.fine_channels
-    return (
-        padded(coarse, lanes) * tiles(taps * fine)
-        < 0.9 * padded(fine, lanes) * tiles(coarse) * taps
-    )
+    points = math.prod(axis.coarse_size for axis in problem.axes)
+    met = math.prod(axis.meetings() for axis in problem.axes) / points
+    spread = fine_points / (problem.batch * points)
+    last = problem.axes[-1]
+    planes = PACK_PLANES
+    if last.stride > 1 and str(problem.layout(Operand.FINE)).endswith("x"):
+        planes = PACK_RESIDUES
+    if last.coarse_size < lanes:
+        planes = PACK_POINTS
+    natural = padded(fine, lanes) * whole_tiles(coarse, tile_rows) * met
+    natural += PACK_PANELS * max(fine, lanes) * spread
+    swapped = padded(coarse, lanes) * whole_tiles(taps * fine, tile_rows)
+    swapped += planes * fine * spread
+    both = PACK_PANELS * coarse
+    return swapped + both < 0.95 * (natural + both)
 
 
 def _choose_block(axes: list[AxisShifts], point: int, pieces: int, machine: Machine) -> list[int]:
@@ -291,14 +351,16 @@ def _choose_block(axes: list[AxisShifts], point: int, pieces: int, machine: Mach
     return block
 
 
-def _choose_split(axes: list[AxisShifts], block: list[int], pitches: list[int]) -> int:
+def _choose_split(axes: list[AxisShifts], block: list[int], pitches: list[int], met: float) -> int:
     """Return how many outer axes stay apart; the lines of the others become one run.
 
-    A run goes over the points between lines too, where the coarse side is zero.
+    A run goes over the points between lines too, where the coarse side is zero.  Of lines that
+    all stay apart only those points are taken that a tap meets.
     """
 
     def cost(split: int) -> float:
         run = 1 + sum((block[d] - 1) * pitches[d] for d in range(split, len(axes)))
-        return math.prod(block[:split]) * (run + SEGMENT)
+        share = met if split == len(axes) - 1 else 1
+        return math.prod(block[:split]) * (run * share + SEGMENT)
 
     return min(range(len(axes)), key=cost)

@@ -209,6 +209,9 @@ def _correlate(problem: Problem, recipe: Correlate, tile_rows: int) -> Numbers:
         both = packed["a"] * r.a_channels + packed["b"] * r.b_channels
     partials = recipe.common if recipe.stores else 0
     groups = problem.groups
+    if r.split == r.outer and not recipe.swapped:  # what meets nothing is left out
+        met = math.prod(axis.meetings() for axis in problem.axes)
+        points = -(-points * met // (taps * math.prod(sizes[1:])))
     return (
         groups * rows * width * points,
         groups * both,

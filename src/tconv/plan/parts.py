@@ -16,7 +16,8 @@ WORK_ITEMS = 8  # of a large problem: what keeps a few workers busy to the end
 MANY_ITEMS = 64  # that cost nothing: their sides are packed before
 PAGE = 4096  # bytes: what is stored side by side should fill it
 STORED = 16  # flops in the time of one weight that is stored
-SMALL_WORK = 4_000_000  # flops that are not worth splitting
+PACKED = 16  # flops in the time of one element that is packed
+SMALL_WORK = 2_500_000  # flops that are not worth splitting
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,8 @@ def choose_parts(
     tap_rows = 0
     if not rows:
         a, b, tap_rows = b, a, problem.fine_channels
-    wanted = min(WORK_ITEMS, max(1, problem.flops() // SMALL_WORK))
+    work = problem.flops() + PACKED * problem.groups * (a + b)
+    wanted = min(WORK_ITEMS, max(1, work // SMALL_WORK))
     last = problem.axes[-1].taps
     row_tiles = -(-rows // tile_rows)
 

@@ -19,8 +19,8 @@ class AxisShifts:
     span: int  # one more than the largest shift
 
 
-def axis_shifts(axis: Axis) -> AxisShifts:
-    """Split the taps of one axis by residue.
+def axis_shifts(axis: Axis, *, all_residues: bool = False) -> AxisShifts:
+    """Split the taps of one axis by residue; ``all_residues`` have a place, read or not.
 
     >>> axis = Axis(fine_size=8, coarse_size=4, taps=4, stride=2, dilation=1, pad_begin=1)
     >>> axis_shifts(axis).shifts
@@ -29,6 +29,8 @@ def axis_shifts(axis: Axis) -> AxisShifts:
     stride = len_of_phases(axis)
     reads = [divmod(axis.dilation * tap, stride) for tap in range(axis.taps)]
     residues = tuple(sorted({residue for _, residue in reads}))
+    if all_residues:
+        residues = tuple(range(stride))
     index = {residue: place for place, residue in enumerate(residues)}
     shifts = tuple((index[residue], quotient) for quotient, residue in reads)
     span = 1 + max(quotient for quotient, _ in reads)

@@ -1,15 +1,17 @@
 """Both sides of a correlation: what is packed of each, and where."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
 from tconv.plan.shifts import AxisShifts
+from tconv.problem import Axis
 
 FAR = 1 << 40  # further than any array reaches
+MOST_LIMITS = 256  # taps of an axis whose limits are noted
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,7 @@ class Side:
 
     numbers: dict[str, int]
     arrays: dict[str, list[int]]
+    points: int  # of a line, if kernels note where each is read and goes; else 0
 
 
 def coarse_side(axes: list[AxisShifts], split: int, block: list[int]) -> Side:
@@ -25,7 +28,6 @@ def coarse_side(axes: list[AxisShifts], split: int, block: list[int]) -> Side:
     *outer, last = axes
     halos = [0 if d < split else axis.span - 1 for d, axis in enumerate(axes)]
     halos[-1] = 0 if split == len(outer) else last.span - 1
-    points = [*range(block[-1] + halos[-1])]
     return Side(
         {
             "size": last.coarse_size, "step": 1, "low": 0, "halo": halos[-1], "slack": 0,
@@ -38,29 +40,22 @@ def coarse_side(axes: list[AxisShifts], split: int, block: list[int]) -> Side:
             "lows": [0] * len(outer),
             "halos": halos[:-1],
             "residues": [0] * len(outer),
-            "reads": points,
-            "places": points,
+            "last_residues": [0],
             "pitches": pitches_of(map(sum, zip(block, halos, strict=True))),
         },
+        block[-1] + halos[-1],
     )  # fmt: skip
 
 
-def fine_side(axes: list[AxisShifts], plane: int, block: list[int], *, planes: bool) -> Side:
+def fine_side(axes: list[AxisShifts], block: list[int], *, planes: bool) -> Side:
     """Return all that the block's windows cover, residue by residue.
 
-    Points of ``planes`` that are read one after another need no tables: those would be as long
-    as a line, and a long stride makes long lines.
+    Points of ``planes`` that are read one after another need no notes of where they go: a
+    long stride makes long lines.
     """
     *outer, last = axes
     combinations = [*product(*(axis.residues for axis in outer))]
-    reach = block[-1] + last.span - 1
     width = len(last.residues)
-    reads, places = list[int](), list[int]()
-    if not planes or width != last.stride:
-        # By NumPy: a long stride has many residues.
-        quotients = np.arange(reach)[:, None]
-        reads = (quotients * last.stride + np.array(last.residues)).ravel().tolist()
-        places = (quotients + np.arange(width) * plane).ravel().tolist()
     return Side(
         {
             "size": last.fine_size, "step": last.stride, "low": last.low,
@@ -74,12 +69,12 @@ def fine_side(axes: list[AxisShifts], plane: int, block: list[int], *, planes: b
             "lows": [axis.low for axis in outer],
             "halos": [axis.span - 1 for axis in outer],
             "residues": [residue for combination in combinations for residue in combination],
-            "reads": reads,
-            "places": places,
+            "last_residues": [*last.residues],
             "pitches": pitches_of(
                 size + axis.span - 1 for axis, size in zip(axes, block, strict=True)
             ),
         },
+        0 if planes and width == last.stride else (block[-1] + last.span - 1) * width,
     )  # fmt: skip
 
 
@@ -92,6 +87,24 @@ def all_shifts(axes: list[AxisShifts], plane: int, pitches: list[int]) -> list[i
         offsets = (offsets[:, None] + quotients * pitch).ravel()
     found: list[int] = (combinations * plane + offsets).tolist()
     return found
+
+
+def tap_meets(axes: Sequence[Axis]) -> tuple[list[int], list[int]]:
+    """Return which coarse points each tap meets: three limits for each, from and to.
+
+    They are those of planes of lines, of lines and of points.  Axes before these, and taps that
+    are too many to look at, have no limits: points that meet nothing meet zeros.
+    """
+    limits = np.zeros((2, *(axis.taps for axis in axes), 3), np.int64)
+    limits[1] = FAR
+    for place, axis in enumerate(axes[::-1][: 3 if len(axes) <= 3 else 2]):
+        if axis.taps <= MOST_LIMITS:
+            reaches = [axis.reach(tap) for tap in range(axis.taps)]
+            ends = [(reach.coarse_start, reach.coarse_start + reach.count) for reach in reaches]
+            shape = (2, *[1] * (len(axes) - 1 - place), axis.taps, *[1] * place)
+            limits[..., 2 - place] = np.array(ends, np.int64).T.reshape(shape)
+    first, last = limits.reshape(2, -1).tolist()
+    return first, last
 
 
 def pitches_of(extents: Iterable[int]) -> list[int]:
