@@ -65,12 +65,18 @@ class Record:
 
     def __getattr__(self, name: str) -> ir.Value:
         """Emit the load of a number, or the address of an array."""
-        value = load(self.b, self.pointer, self.fields[name])
+        value = self._read(self.pointer, self.fields[name])
         return place(self.b, self.pointer, value) if name in self.arrays else value
 
     def at(self, name: str, index: ir.Value) -> ir.Value:
         """Emit the load of one entry of an array."""
-        return load(self.b, getattr(self, name), index)
+        return self._read(getattr(self, name), index)
+
+    def _read(self, pointer: ir.Value, index: ir.Value | int) -> ir.Value:
+        """Emit a load of what no kernel writes: it can be done before a loop."""
+        value = load(self.b, pointer, index)
+        value.set_metadata("invariant.load", self.b.module.add_metadata([]))
+        return value
 
     def pointer_to(self, name: str, kind: ir.Type) -> ir.Value:
         """Emit an address that the record holds as a number."""
