@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from tconv.plan.gather import shrink
+from tconv.plan.blocks import shrink
 from tconv.plan.machine import Machine
 from tconv.plan.tiles import tile_rows, whole_tiles
 from tconv.plan.winograd_axis import WinogradAxis
