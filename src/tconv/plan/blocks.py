@@ -13,7 +13,8 @@ FEW_ITEMS = 8  # leave some workers idle while others end theirs
 ENOUGH_POINTS = 48  # to read every weight for
 EVEN_ITEMS = 32  # that end together in any case
 EVEN_PANELS = 8  # of a chunk, at least, that is there only for that
-LONG_LINES = 24  # times longer than a block is high, where that costs nothing
+LONG_LINES = 24  # times longer than a block is high, about, for windows that overlap
+WHOLE_LINES = 512  # likewise, where that costs nothing
 
 
 def choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine) -> list[int]:
@@ -72,7 +73,7 @@ def shrink(block: list[int], sizes: Sequence[int], place: int) -> None:
 def _favour(axes: list[AxisPhases]) -> int:
     """Return how many times longer than high a block may become: less where windows overlap."""
     overlap = max(-(-axis.span // axis.step_in) for axis in axes[:-1])
-    return LONG_LINES if overlap == 1 else max(2, LONG_LINES // (2 * overlap))
+    return WHOLE_LINES if overlap == 1 else max(2, LONG_LINES // (2 * overlap))
 
 
 def _longest(block: list[int], favour: int) -> int:

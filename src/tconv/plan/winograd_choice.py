@@ -32,6 +32,7 @@ EVEN, MUCH_LESS = 0.98, 0.75  # for one image, if it is for many
 MANY = 8  # images
 WEIGHED_IMAGES = 5  # one alone, and how often one among many counts as much
 ABOUT = 1.04  # times the cost of the quickest forms: of such the quietest are taken
+UNBOUND = 1.5  # times the cost of transforming weights: into memory that is in no cache
 MOST_UNBOUND = 24 << 20  # bytes of weights that a call transforms and lets go again
 
 # Measured, in cycles: of one vector, one byte or one term.
@@ -67,18 +68,17 @@ class Worth:
 
     def refusal(self, *, bound: bool) -> str | None:
         """Return why it is not worth it, None if it is."""
-        if not self._pays(0):
+        if not self._pays():
             return f"takes {self.alone / self.direct:.2f} of the direct time, by estimate"
-        if not bound and not self._pays(self.weights):
+        if not bound and self.alone + UNBOUND * self.weights >= SURE * self.direct:
             return "transforming the weights in every call would cost more than it saves"
         if not bound and self.kept > MOST_UNBOUND:
             return f"transformed weights would take {self.kept / 1e6:.1f} MB in every call"
         return None
 
-    def _pays(self, more: float) -> bool:
-        alone, among_many = self.alone + more, self.among_many + more / MANY
-        much = alone < EVEN * self.direct and among_many < MUCH_LESS * self.direct
-        return much or alone < SURE * self.direct
+    def _pays(self) -> bool:
+        much = self.alone < EVEN * self.direct and self.among_many < MUCH_LESS * self.direct
+        return much or self.alone < SURE * self.direct
 
 
 class _Cut(NamedTuple):
