@@ -39,6 +39,7 @@ MOST_UNBOUND = 24 << 20  # bytes of weights that a call transforms and lets go a
 PACK = 1.5  # of a vector read
 STORE, LATE_STORE = 6.0, 9.0  # of one written between products, and after all of them
 TRANSFORM, LARGE_TRANSFORM = 3.0, 6.0  # of a vector at a point, on its way in or out
+SHARED_BYTE = 0.3  # of transformed data that all of an image wait in memory
 FEW_POINTS = 16  # of a transform that stays in registers
 # Of a byte of weights from the last cache and from memory: products go on meanwhile, but not
 # faster than this.
@@ -262,7 +263,8 @@ def _cycles(
         rows = blocks * whole_tiles(-(-patches // blocks), tile_rows(machine))
         products = problem.groups * (rows * term + blocks * begin)
         streamed = weights * blocks * _byte(weights, machine)
-        return max(products, streamed) / images + problem.groups * mapped
+        kept = SHARED_BYTE * every * volume.patch if staged else 0.0
+        return max(products, streamed) / images + problem.groups * (mapped + kept)
 
     return cycles(1), cycles(MANY)
 
