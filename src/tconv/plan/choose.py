@@ -112,7 +112,8 @@ def _data_plan(
         return _grouped(problem, plan_grouped(problem, machine), (few, *slower))
     if fine and _cells_pay(problem, machine):
         return _cells(problem, plan_cells(problem, machine), (few, *slower))
-    if written <= MOST_COLUMNS and problem.axes[-1].stride <= MOST_RESIDUES:
+    few_columns = written <= MOST_COLUMNS and problem.axes[-1].stride <= MOST_RESIDUES
+    if few_columns and not _short_lines(problem, machine):
         return _planes(problem, plan_planes(problem, machine), (few, *slower))
     if _lines_pay(problem, machine):
         read = problem.coarse_channels if fine else problem.fine_channels
@@ -172,6 +173,16 @@ def _planes_pace(problem: Problem, lanes: int) -> float:
     return (MERGED_PACE if phases <= MERGED_PHASES else MANY_PACE) * filled
 
 
+def _short_lines(problem: Problem, machine: Machine) -> bool:
+    """Tell whether lines of COARSE leave vectors along points emptier than few channels would.
+
+    Of points that a stride lies between, packing takes as long again.
+    """
+    axis = problem.axes[-1]
+    least = machine.lanes(problem.dtype) * (1 if axis.stride == 1 else 2)
+    return problem.wanted is Operand.COARSE and axis.coarse_size < least
+
+
 def _lines_pay(problem: Problem, machine: Machine) -> bool:
     """Tell whether vectors along points are better than tiles that read few channels at a time.
 
@@ -183,7 +194,7 @@ def _lines_pay(problem: Problem, machine: Machine) -> bool:
     window = math.prod(each.taps for each in problem.axes)
     if read > SHORT_DEPTH or read * window > SHORT_WINDOW:
         return False
-    if points < machine.lanes(problem.dtype):
+    if points < machine.lanes(problem.dtype) * (1 if fine else 2):
         return False
     together = not fine or len_of_phases(axis) == 1
     return together and axis.stride <= MOST_RESIDUES and _layout(problem).endswith("x")
