@@ -39,6 +39,15 @@ def test_chunks_are_neither_fewer_nor_too_many(chunks: int, count: int, panels: 
     assert found == chunks or (panels // found >= EVEN_PANELS and found * count <= EVEN_ITEMS)
 
 
+def test_a_single_block_of_many_weights_has_many_chunks() -> None:
+    """Every worker packs it once, and who reads its weights faster reads more of them."""
+    line = Axis(4, 2, 4, 2, 1, 1)
+    recipe = choose_plan(problem_of(512, 512, (line, line)), AVX2, "", "direct").recipe
+
+    assert isinstance(recipe, Gather)
+    assert recipe.items >= 16
+
+
 def test_all_points_are_in_boxes() -> None:
     """The last of every axis is what is left."""
     boxes = box_sizes((7, 10), (3, 4), 2)

@@ -93,12 +93,13 @@ def choose_chunks(problem: Problem, boxes: int, panels: int) -> int:
 
     Few blocks leave workers idle, and few of an odd number one of two; but every chunk packs the
     block again, and a work item should be worth some ten microseconds, of multiplying or of
-    reading weights.
+    reading weights.  A single block is packed once by every worker, however many chunks it has.
     """
     chunks, most = 1, worth(problem)
+    few = FEW_ITEMS if boxes > 1 else EVEN_ITEMS
     while chunks < panels and most > boxes * chunks:
         items = boxes * chunks
-        if items >= FEW_ITEMS and (items % 2 == 0 or items >= 2 * FEW_ITEMS):
+        if items >= few and (items % 2 == 0 or items >= 2 * few):
             break
         chunks += 1
     return chunks
