@@ -74,8 +74,9 @@ def test_a_single_tile_sums_its_whole_depth_at_once() -> None:
 
     assert isinstance(few, Gather)
     assert isinstance(more, Gather)
-    assert few.record[FIELDS["panels_at_once"]] == 1
-    assert more.record[FIELDS["panels_at_once"]] > 1
+    whole, part = FIELDS["segment_count"], FIELDS["part_segments"]
+    assert few.record[few.record[part]] == few.record[few.record[whole]]
+    assert more.record[more.record[part]] < more.record[more.record[whole]]
 
 
 @pytest.mark.parametrize(

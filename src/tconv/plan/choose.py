@@ -31,6 +31,8 @@ from tconv.problem import Operand, Problem, accumulator
 # Of the pace of full vectors of channels, about: tiles of all phases, of many of them, of one.
 MERGED_PACE, MANY_PACE, PLANES_PACE = 0.8, 0.5, 0.35
 MERGED_PHASES = 3
+LINE_BY_LINE = 4  # times longer a vector of points takes in a short line
+LARGE_WINDOW = 100  # taps that pay for packing points line by line
 SHORT_WINDOW = 512  # elements that an output reads; more pay for transposing sums
 CLEARLY = 1.1  # better by so much that what else it costs does not matter
 # Products of read and written channels a group: with more, groups fill vectors by themselves.
@@ -174,13 +176,17 @@ def _planes_pace(problem: Problem, lanes: int) -> float:
 
 
 def _short_lines(problem: Problem, machine: Machine) -> bool:
-    """Tell whether lines of COARSE leave vectors along points emptier than few channels would.
+    """Tell whether lines of COARSE are too short for vectors along points, even of few channels.
 
-    Of points that a stride lies between, packing takes as long again.
+    Of points that a stride lies between, packing takes as long again; large windows pay for it.
     """
-    axis = problem.axes[-1]
-    least = machine.lanes(problem.dtype) * (1 if axis.stride == 1 else 2)
-    return problem.wanted is Operand.COARSE and axis.coarse_size < least
+    axis, window = problem.axes[-1], math.prod(axis.taps for axis in problem.axes)
+    lanes, points = machine.lanes(problem.dtype), axis.coarse_size
+    if problem.wanted is not Operand.COARSE or window > LARGE_WINDOW:
+        return False
+    vectors = -(-points // lanes)
+    emptier = points <= LINE_BY_LINE * vectors * problem.coarse_channels
+    return emptier and vectors <= (1 if axis.stride == 1 else 2) and points % lanes > 0
 
 
 def _lines_pay(problem: Problem, machine: Machine) -> bool:
