@@ -32,7 +32,6 @@ EVEN, MUCH_LESS = 0.98, 0.75  # for one image, if it is for many
 MANY = 8  # images
 WEIGHED_IMAGES = 5  # one alone, and how often one among many counts as much
 ABOUT = 1.04  # times the cost of the quickest forms: of such the quietest are taken
-UNBOUND = 1.5  # times the cost of transforming weights: into memory that is in no cache
 MOST_UNBOUND = 24 << 20  # bytes of weights that a call transforms and lets go again
 
 # Measured, in cycles: of one vector, one byte or one term.
@@ -71,7 +70,7 @@ class Worth:
         """Return why it is not worth it, None if it is."""
         if not self._pays():
             return f"takes {self.alone / self.direct:.2f} of the direct time, by estimate"
-        if not bound and self.alone + UNBOUND * self.weights >= SURE * self.direct:
+        if not bound and self.alone + self.weights >= SURE * self.direct:
             return "transforming the weights in every call would cost more than it saves"
         if not bound and self.kept > MOST_UNBOUND:
             return f"transformed weights would take {self.kept / 1e6:.1f} MB in every call"
