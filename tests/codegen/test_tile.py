@@ -27,6 +27,7 @@ DEPTHS = (0, 1, UNROLL - 1, UNROLL, UNROLL + 1, 2 * UNROLL, 2 * UNROLL + 1)
 SEGMENTS = (0, 1, 3)
 PITCHES = (0, ROWS[-1])  # rows in planes, or side by side
 GUARD = 64  # elements around what a tile may write
+NOTHING_SOON = (np.zeros(1), 0)  # what a tile may ask for
 
 
 def tiles(dtype: str) -> list[Tile]:
@@ -88,27 +89,30 @@ def test_a_tile_equals_its_meaning(tile: Tile, depth: int) -> None:
         tile_meaning(expected, begun, data, weights, places, begins, rows, starts, depth)
         tables = places, begins, rows, starts
         panel = paired(weights, tile.lanes)
-        made.call(names[tile], computed, begun, data, panel, *tables, segments, depth)
+        made.call(
+            names[tile], computed, begun, data, panel, *tables, segments, depth, *NOTHING_SOON
+        )
 
         np.testing.assert_array_equal(computed, expected, f"{segments} segments")
 
 
 @every_size
-def test_looking_ahead_changes_nothing(depth: int) -> None:
+@pytest.mark.parametrize("spread", [False, True])
+def test_looking_ahead_changes_nothing(depth: int, *, spread: bool) -> None:
     """The sums are the same, with whatever steps memory is asked for."""
     tile = Tile(6, 2, host_machine().lanes("float32"), "float32")
-    made, plain, _ = code()
+    made, names, _ = code()
     ahead = Code()
-    name = ahead.add(emit_tile(ahead.module, tile, ahead=True))
+    name = ahead.add(emit_tile(ahead.module, tile, spread=spread))
     data = whole_numbers((200,), "float32", depth)
     weights = whole_numbers((2, max(depth, 1), tile.columns), "float32", 1)
     places = np.arange(6) * tile.columns
     tables = [places, places, offsets(6, 90, 3), offsets(2, 90, 4)]
     sums = [np.zeros(6 * tile.columns, np.float32) for _ in range(2)]
     begun = whole_numbers((6 * tile.columns,), "float32", 2)
-    made.call(plain[tile], sums[0], begun, data, weights, *tables, 2, depth)
-    for step in (0, 1, 16):
-        ahead.call(name, sums[1], begun, data, weights, *tables, 2, depth, weights, step)
+    made.call(names[tile], sums[0], begun, data, weights, *tables, 2, depth, *NOTHING_SOON)
+    for share in (0, 1, 16):
+        ahead.call(name, sums[1], begun, data, weights, *tables, 2, depth, weights, share)
 
         np.testing.assert_array_equal(sums[1], sums[0])
 
@@ -129,9 +133,8 @@ def test_a_far_tile_equals_its_meaning(tile: Tile) -> None:
         own = rows[: tile.rows]
         tile_meaning(expected, begun, data, weights, places, begins, own, starts, depth)
         tables = places, begins, rows, starts
-        made.call(
-            names[tile], computed, begun, data, paired(weights, tile.lanes), *tables, 2, depth
-        )
+        panel = paired(weights, tile.lanes)
+        made.call(names[tile], computed, begun, data, panel, *tables, 2, depth, *NOTHING_SOON)
 
         np.testing.assert_array_equal(computed, expected, f"depth {depth}")
 
@@ -146,7 +149,7 @@ def test_a_tile_of_nothing_is_what_it_began_with(tile: Tile, segments: int, dept
     sums = np.full(tile.rows * tile.columns + GUARD, 99, sums_type(tile))
     made, names, _ = code()
     tables = places, table, table, table
-    made.call(names[tile], sums, nothing, nothing, nothing, *tables, segments, depth)
+    made.call(names[tile], sums, nothing, nothing, nothing, *tables, segments, depth, *NOTHING_SOON)
 
     assert not sums[:-GUARD].any()
     assert (sums[-GUARD:] == 99).all()
@@ -176,7 +179,7 @@ def test_sums_may_go_back_where_they_began(tile: Tile) -> None:
     tile_meaning(expected, expected.copy(), data, weights, places, places, rows, start, 9)
     tables = places, places, rows, start
     panel = paired(weights, tile.lanes)
-    made.call(names[tile], computed, computed, data, panel, *tables, 1, 9)
+    made.call(names[tile], computed, computed, data, panel, *tables, 1, 9, *NOTHING_SOON)
 
     np.testing.assert_array_equal(computed, expected)
 
@@ -230,6 +233,6 @@ def test_the_comparison_can_fail() -> None:
     weights[0, -1, -1] += 1
     made, names, _ = code()
     tables = places, begins, rows, start
-    made.call(names[tile], computed, begun, data, weights, *tables, 1, UNROLL + 1)
+    made.call(names[tile], computed, begun, data, weights, *tables, 1, UNROLL + 1, *NOTHING_SOON)
 
     assert (computed != expected).sum() == tile.rows

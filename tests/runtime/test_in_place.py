@@ -19,7 +19,8 @@ Array = npt.NDArray[Any]
 
 FULL, LONG = Axis(14, 7, 2, 2, 1, 0), Axis(6001, 3000, 5, 2, 1, 1)
 # Channels of a group (coarse, fine), groups, axes: no padding, padding at both ends of many
-# blocks, overlapping windows, dilation, a depth that is summed in parts for several panels.
+# blocks, overlapping windows, dilation, lines that follow each other in memory, a panel for a
+# single tile, a depth that is summed in parts for several panels.
 LAYERS = {
     "no padding": (40, 33, 1, (FULL, FULL)),
     "volume": (18, 48, 1, (FULL, FULL, FULL)),
@@ -27,6 +28,11 @@ LAYERS = {
     "overlapping": (17, 48, 1, (Axis(60, 58, 3, 1, 1, 0), Axis(61, 57, 3, 1, 2, 0))),
     "apart": (20, 20, 1, (Axis(118, 40, 1, 3, 1, 0), Axis(59, 20, 2, 3, 1, 0))),
     "groups": (20, 24, 3, (FULL, LONG)),
+    "short lines": (24, 40, 1, (Axis(13, 13, 1, 1, 1, 0), Axis(5, 5, 1, 1, 1, 0))),
+    "short lines, padded": (20, 24, 1, (Axis(9, 9, 3, 1, 1, 1), Axis(5, 5, 3, 1, 1, 1))),
+    "short lines of volumes": (20, 7, 2, (Axis(6, 5, 2, 1, 1, 0), *[Axis(5, 5, 1, 1, 1, 0)] * 2)),
+    "one tile": (40, 700, 1, (Axis(4, 2, 4, 2, 1, 1), Axis(4, 2, 4, 2, 1, 1))),
+    "one tile and a row": (40, 700, 1, (Axis(7, 7, 3, 1, 1, 1), Axis(1, 1, 3, 1, 1, 1))),
     "deep": (700, 40, 1, (Axis(9, 9, 3, 1, 1, 1), Axis(7, 7, 1, 1, 1, 0))),
     "deep the other way": (40, 700, 1, (Axis(9, 9, 3, 1, 1, 1), Axis(7, 7, 1, 1, 1, 0))),
 }

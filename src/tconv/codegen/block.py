@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from llvmlite import ir
 
@@ -145,18 +146,42 @@ def emit_pack_region(  # noqa: PLR0913 - where from, where to, and by what
     together = b.icmp_signed("==", r.source_c, number(1))
     at_once = b.select(together, channels, number(FAR_CHANNELS))
     turns = b.sdiv(b.add(channels, b.sub(at_once, number(1))), at_once)
-    with counted(b, turns) as turn, counted(b, lines) as line:
+    whole = b.icmp_signed("==", inside, length)
+    merged = b.select(whole, _lines_that_follow(b, r, block, (length, pitch)), number(1))
+    with counted(b, turns) as turn, counted(b, b.sdiv(lines, merged)) as line:
         channel = b.mul(turn.index, at_once)
         depth = smaller(b, b.sub(channels, channel), at_once)
-        target, read, valid = emit_region_line(b, r, block, line.index)
-        head = b.select(valid, before, length)
-        body = b.select(valid, inside, number(0))
-        tail = b.sub(b.sub(length, head), body)
+        target, read, valid = emit_region_line(b, r, block, b.mul(line.index, merged))
+        head = b.select(valid, before, b.mul(length, merged))
+        body = b.select(valid, b.mul(inside, merged), number(0))
+        tail = b.select(valid, b.sub(b.sub(length, head), inside), number(0))
         origin = b.add(read, b.mul(b.add(first, head), r.source_x))
         origin = b.add(origin, b.mul(channel, r.source_c))
         offset = b.select(valid, origin, number(0))
         arguments = [place(b, scratch, b.add(target, channel)), place(b, source, offset)]
         b.call(pack_row, [*arguments, head, body, tail, depth, pitch, r.source_x, r.source_c])
+
+
+def _lines_that_follow(
+    b: ir.IRBuilder, r: Record, block: Block, sizes: tuple[ir.Value, ir.Value]
+) -> ir.Value:
+    """Return how many lines of a region are one long line, in the source and packed.
+
+    Those of whole pictures, if all of them exist.  The sizes are a line's points, and how far
+    apart they are packed.
+    """
+    length, pitch = sizes
+    above = b.sub(r.outer, number(1))
+    extent = load(b, block.extents, above)
+    start = load(b, block.starts, above)
+    first = b.add(b.mul(start, r.at("steps_in", above)), r.at("lows_in", above))
+    conditions = (
+        b.icmp_signed("==", r.at("source_steps", above), b.mul(length, r.source_x)),
+        b.icmp_signed("==", r.at("pitches", above), b.mul(length, pitch)),
+        b.icmp_signed(">=", first, number(0)),
+        b.icmp_signed("<=", b.add(first, extent), r.at("sizes_in", above)),
+    )
+    return b.select(reduce(b.and_, conditions), extent, number(1))
 
 
 def emit_region_extents(b: ir.IRBuilder, r: Record, block: Block) -> ir.Value:

@@ -5,7 +5,7 @@ the block's points for each panel of channels, and stores the panel.  What a num
 said in :mod:`tconv.plan.gather`, which fills the record in.
 """
 
-from functools import partial
+from functools import partial, reduce
 
 from llvmlite import ir
 
@@ -152,13 +152,30 @@ def _store_panel(  # noqa: PLR0913 - which panel of what
     whole = b.mul(b.sub(block.stop, block.start), r.step_out)
     length = b.sub(smaller(b, whole, b.sub(r.size_out, origin)), begin)
     start = b.add(b.mul(b.add(origin, begin), r.target_x), b.mul(channel, r.target_c))
-    with counted(b, lines) as line:
-        offset = target_line(b, r, block, line.index, (phase, start))
-        read = b.mul(b.add(b.mul(line.index, r.sums_pitch), begin), number(columns))
+    merged = _lines_that_follow(b, r, block, length)
+    count = b.mul(length, merged)
+    with counted(b, b.sdiv(lines, merged)) as turn:
+        line = b.mul(turn.index, merged)
+        offset = target_line(b, r, block, line, (phase, start))
+        read = b.mul(b.add(b.mul(line, r.sums_pitch), begin), number(columns))
         sums = place(b, where.sums, b.add(begun, read))
-        left = activated(b, r, sums, added, (length, used, number(columns)))
+        left = activated(b, r, sums, added, (count, used, number(columns)))
         steps = [r.target_x, r.target_c, number(columns)]
-        b.call(store_row, [place(b, where.target, offset), sums, left, length, used, *steps])
+        b.call(store_row, [place(b, where.target, offset), sums, left, count, used, *steps])
+
+
+def _lines_that_follow(b: ir.IRBuilder, r: Record, block: Block, length: ir.Value) -> ir.Value:
+    """Return how many lines of a block are one long line, in sums and target: of whole pictures.
+
+    Short lines are stored point by point, which takes longer than to sum them.
+    """
+    above = b.sub(r.outer, number(1))
+    conditions = (
+        b.icmp_signed("==", r.at("steps_out", above), number(1)),
+        b.icmp_signed("==", r.at("target_steps", above), b.mul(length, r.target_x)),
+        b.icmp_signed("==", r.sums_pitch, length),
+    )
+    return b.select(reduce(b.and_, conditions), load(b, block.extents, above), number(1))
 
 
 def target_line(

@@ -7,23 +7,22 @@ from llvmlite import ir
 
 from tconv.codegen.block import Block, KernelShape, Record, emit_origin, emit_pack_region
 from tconv.codegen.build import (
-    BYTES,
     FLOATS,
     I1,
     I64,
-    LINE,
     STORED,
     counted,
     larger,
     load,
     number,
     place,
-    prefetch,
     smaller,
     store,
 )
 from tconv.codegen.rows import emit_pack_row, emit_store_row
 from tconv.codegen.tile import Tile, emit_tile
+
+AHEAD = 128  # steps of the depth, until weights come from the last cache or from memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +177,15 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
     The panels are from, to, and the first that reads this data at all.
     """
     first_panel, last_panel, fresh = panels
+
+    def width_of(panel: ir.Value) -> ir.Value:
+        wide = b.icmp_signed("<", panel, r.wide_panels)
+        return b.select(wide, number(shape.columns), number(shape.lanes))
+
+    def weights_of(panel: ir.Value, rows: ir.Value) -> ir.Value:
+        begin = b.add(r.at("phase_weights", phase), b.mul(panel, r.at("panel_weights", phase)))
+        return place(b, where.weights, b.add(begin, b.mul(rows, width_of(panel))))
+
     with counted(b, r.phases) as x:
         both = b.add(b.mul(phase, r.phases), x.index)
         count, depth = r.at("segment_count", both), r.at("segment_depth", both)
@@ -196,12 +204,18 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
         ):
             first = b.icmp_signed("==", b.or_(turn.index, cut.index), number(0))
             wide = b.icmp_signed("<", panel.index, r.wide_panels)
-            width = b.select(wide, number(shape.columns), number(shape.lanes))
+            width = width_of(panel.index)
             segment, inside = b.mul(turn.index, at_once), b.mul(cut.index, length)
             skipped = b.add(b.mul(segment, depth), inside)
-            step = r.at("panel_weights", phase)
-            weights = b.add(r.at("phase_weights", phase), b.mul(panel.index, step))
             rows = b.add(r.at("rows_before", both), skipped)
+            some = smaller(b, b.sub(count, segment), at_once)
+            deep = smaller(b, b.sub(depth, inside), length)
+            after = b.add(panel.index, number(1))
+            goes_on = b.icmp_signed("<", after, last_panel)
+            soon = weights_of(
+                b.select(goes_on, after, first_panel),
+                b.select(goes_on, rows, b.add(rows, b.mul(some, deep))),
+            )
             channel = b.mul(panel.index, number(shape.columns))
             number_of = b.sub(panel.index, first_panel)
             sums, places = place(b, where.sums, b.mul(number_of, r.sums_panel)), where.places
@@ -216,16 +230,17 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
                 sums=sums,
                 start=b.select(first, place(b, where.bias, channel), sums),
                 data=place(b, where.data.origin, inside),
-                weights=place(b, where.weights, b.add(weights, b.mul(rows, width))),
+                weights=weights_of(panel.index, rows),
+                soon=soon,
+                width=width,
                 places=places,
                 start_places=b.select(first, r.blank, places),
                 start_step=b.select(first, number(0), number(-1)),
                 rows=place(b, where.rows, entry),
                 segments=place(b, segments, segment),
-                count=smaller(b, b.sub(count, segment), at_once),
-                depth=smaller(b, b.sub(depth, inside), length),
+                count=some,
+                depth=deep,
                 points=points,
-                next_weights=step,
             )
             far = b.and_(b.and_(where.data.far, whole), b.icmp_signed("==", panel.index, fresh))
             with b.if_else(wide) as (full, narrow):
@@ -254,39 +269,40 @@ class _Run:
     count: ir.Value
     depth: ir.Value
     points: ir.Value
-    next_weights: ir.Value  # how far on the weights lie that are read afterwards
+    width: ir.Value  # of the panel
+    soon: ir.Value  # the weights that are read afterwards
 
 
 def _run_tiles(b: ir.IRBuilder, tiles: list[ir.Function], shape: KernelShape, run: _Run) -> None:
     """Run the large tile as often as it fits, then the one that what is left fits into.
 
     Additions take four cycles, so a tile of one row is no quicker than one of four.  Every tile
-    asks for a share of the next panel's weights, which are far away where panels are large.
+    asks for a share of the weights that are read next, which are far away where panels are large;
+    a single one for its own, a little ahead.
     """
     large, small = (number(size) for size in shape.rows)
     whole = b.sdiv(run.points, large)
     rest = b.sub(run.points, b.mul(whole, large))
     whole = b.add(whole, b.zext(b.icmp_signed(">", rest, small), I64))
-    line = LINE // BYTES[shape.dtype]
-    elements = b.mul(b.mul(run.count, run.depth), number(shape.columns))
-    turns = larger(b, whole, number(1))
-    share = b.mul(number(line), b.add(b.sdiv(elements, b.mul(turns, number(line))), number(1)))
-    ahead = place(b, run.weights, run.next_weights)
+    done = b.mul(whole, large)
+    calls = b.add(whole, b.zext(b.icmp_signed("<", done, run.points), I64))
+    steps = b.mul(run.count, run.depth)
+    share = b.sdiv(b.add(steps, b.sub(calls, number(1))), larger(b, calls, number(1)))
+    single = b.icmp_signed("<=", calls, number(1))
+    soon = b.select(single, place(b, run.weights, AHEAD * shape.columns), run.soon)
 
-    def call(tile: ir.Function, here: ir.Value) -> None:
+    def call(tile: ir.Function, turn: ir.Value) -> None:
+        here = b.mul(turn, large)
         tables = [
             place(b, run.places, here),
             place(b, run.start_places, b.and_(here, run.start_step)),
             place(b, run.rows, here),
         ]
         sums = [run.sums, run.start, run.data, run.weights]
-        b.call(tile, [*sums, *tables, run.segments, run.count, run.depth])
+        ahead = place(b, soon, b.mul(turn, b.mul(share, run.width)))
+        b.call(tile, [*sums, *tables, run.segments, run.count, run.depth, ahead, share])
 
     with counted(b, whole) as turn:
-        mine = place(b, ahead, b.mul(turn.index, share))
-        with counted(b, share, step=line) as element:
-            prefetch(b, place(b, mine, element.index), near=2)
-        call(tiles[0], b.mul(turn.index, large))
-    done = b.mul(whole, large)
+        call(tiles[0], turn.index)
     with b.if_then(b.icmp_signed("<", done, run.points)):
-        call(tiles[1], done)
+        call(tiles[1], whole)

@@ -1,6 +1,8 @@
 """The register tile: the one place where multiplications happen."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -80,11 +82,12 @@ def tile_meaning(  # noqa: PLR0913 - the emitted function's own arguments
     sums[places[:, None] + columns] = begun + np.einsum("srk,skv->rv", runs, panel)
 
 
-def emit_tile(module: ir.Module, tile: Tile, *, ahead: bool = False) -> ir.Function:
+def emit_tile(module: ir.Module, tile: Tile, *, spread: bool = False) -> ir.Function:
     """Emit ``tile``: its arguments are those of its meaning, with a count before the depth.
 
-    One that looks ``ahead`` takes two more: an address that will be read soon, and how many
-    elements of what is there it asks for with every step of the depth.
+    Then come two more: weights that will be read soon, and for how many steps of the depth it
+    asks for them in its own, for the second cache.  The first one has no room for what comes
+    early: ``spread`` over all steps, the last argument is the elements that each asks for.
 
     The meaning is :func:`tile_meaning`.  It keeps ``rows * vectors`` sums live across both
     loops and reads each weight vector once, so ``rows`` pays for weight loads and
@@ -95,9 +98,10 @@ def emit_tile(module: ir.Module, tile: Tile, *, ahead: bool = False) -> ir.Funct
     scalar = FLOATS[tile.dtype]
     vector = ir.VectorType(scalar, tile.lanes)
     pointer, stored, table = scalar.as_pointer(), STORED[tile.dtype].as_pointer(), I64.as_pointer()
-    kinds = [*[pointer] * 3, stored, *[table] * 4, I64, I64, *([stored, I64] if ahead else [])]
+    kinds = [*[pointer] * 3, stored, *[table] * 4, I64, I64, stored, I64]
     made, b = function(module, tile.name, kinds)
     sums, start, data, weights, places, start_places, rows, segments, count, depth = made.args[:10]
+    soon, share = made.args[10:]
     for argument in made.args[2:8]:  # sums may go back where they started
         argument.add_attribute("noalias")
     offsets = [load(b, rows, r) for r in range(tile.rows)]
@@ -116,14 +120,13 @@ def emit_tile(module: ir.Module, tile: Tile, *, ahead: bool = False) -> ir.Funct
         points = [place(b, origin, offset) for offset in offsets]
         fetched: ir.Value = number(0)
         begun = segment.carried
+        done = b.mul(segment.index, depth)
+        ask = partial(_ask_spread if spread else _ask, b, tile, (soon, share, done))
         if tile.far:
             later = b.sub(load(b, rows, tile.rows), offsets[0])
-            fetched, begun = _multiply_far(b, tile, points, begun, (depth, later))
+            fetched, begun = _multiply_far(b, tile, points, begun, (depth, later), ask)
         with counted(b, whole, begun, first=fetched, step=tile.unroll) as main:
-            if ahead:
-                soon, each = made.args[10:]
-                done = b.add(b.mul(segment.index, depth), main.index)
-                prefetch(b, place(b, soon, b.mul(done, each)))
+            ask(main)
             for step in range(tile.unroll):
                 main.carried[1:] = _multiply(b, tile, points, main, step)
             main.carried[0] = place(b, main.carried[0], tile.unroll * tile.columns)
@@ -141,12 +144,37 @@ def emit_tile(module: ir.Module, tile: Tile, *, ahead: bool = False) -> ir.Funct
     return made
 
 
-def _multiply_far(
+def _ask(
+    b: ir.IRBuilder, tile: Tile, share: tuple[ir.Value, ir.Value, ir.Value], turn: Turn
+) -> None:
+    """Ask for the lines that the steps of a turn shall; past the share for those it reads anyway.
+
+    The share is where it begins, for how many steps, and how many came before the loop.
+    """
+    soon, steps, before = share
+    done = b.add(before, turn.index)
+    here = place(b, soon, b.mul(done, number(tile.columns)))
+    line = b.select(b.icmp_signed("<", done, steps), here, turn.carried[0])
+    item = 2 if STORED[tile.dtype] != FLOATS[tile.dtype] else BYTES[tile.dtype]
+    for element in range(0, tile.unroll * tile.columns, LINE // item):
+        prefetch(b, place(b, line, element), near=2)
+
+
+def _ask_spread(
+    b: ir.IRBuilder, _: Tile, share: tuple[ir.Value, ir.Value, ir.Value], turn: Turn
+) -> None:
+    """Ask for one line: where the share begins, elements a step, and steps before the loop."""
+    soon, each, before = share
+    prefetch(b, place(b, soon, b.mul(b.add(before, turn.index), each)))
+
+
+def _multiply_far(  # noqa: PLR0913 - what a turn of the loop reads
     b: ir.IRBuilder,
     tile: Tile,
     points: list[ir.Value],
     begun: list[ir.Value],
     numbers: tuple[ir.Value, ir.Value],
+    ask: Callable[[Turn], None],
 ) -> tuple[ir.Value, list[ir.Value]]:
     """Multiply whole cache lines of every row, asking for those of the next tile.
 
@@ -162,6 +190,7 @@ def _multiply_far(
             prefetch(b, place(b, point, here), near=2)
         end = b.add(turn.index, number(line))
         with counted(b, end, turn.carried, first=turn.index, step=tile.unroll) as main:
+            ask(main)
             for step in range(tile.unroll):
                 main.carried[1:] = _multiply(b, tile, points, main, step)
             main.carried[0] = place(b, main.carried[0], tile.unroll * tile.columns)

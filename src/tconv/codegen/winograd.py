@@ -57,7 +57,7 @@ def emit_winograd(module: ir.Module, baked: TransformShape) -> ir.Function:
     dtype = {FLOATS[name]: name for name in ("float32", "float64")}[FLOATS[shape.dtype]]
     parts = _Parts(
         [
-            emit_tile(module, Tile(rows, shape.vectors, shape.lanes, dtype), ahead=True)
+            emit_tile(module, Tile(rows, shape.vectors, shape.lanes, dtype), spread=True)
             for rows in shape.rows
         ],
         emit_pack_row(module, shape.dtype, shape.lanes),

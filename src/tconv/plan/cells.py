@@ -12,12 +12,11 @@ from itertools import product
 from typing import cast
 
 from tconv.plan import gather
+from tconv.plan.blocks import choose_block, choose_chunks
 from tconv.plan.gather import (
     SPARE_ROWS,
     Scratch,
     axis_numbers,
-    choose_block,
-    choose_chunks,
     make_record,
     outer_tables,
     part_tables,
@@ -156,7 +155,7 @@ def plan_cells(problem: Problem, machine: Machine) -> Cells:
         "pads": [-axis.shift_out for axis in split[:-1]],
         "sizes_out": [axis.size_out for axis in split[:-1]],
     }
-    arrays |= part_tables(arrays, width * item, machine)
+    arrays |= part_tables(arrays, (points, width * item), machine)
     taps, columns = _columns(split, axes, channels, together=together)
     return Cells(
         lanes=lanes,

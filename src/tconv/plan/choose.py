@@ -33,6 +33,8 @@ from tconv.problem import Operand, Problem, accumulator
 # Of the pace of full vectors of channels, about: tiles of all phases, of many of them, of one.
 MERGED_PACE, MANY_PACE, PLANES_PACE = 0.8, 0.5, 0.35
 MERGED_PHASES = 3
+LINE_BY_LINE = 4  # times longer a vector of points takes in a short line
+LARGE_WINDOW = 100  # taps that pay for packing points line by line
 SHORT_WINDOW = 512  # elements that an output reads; more pay for transposing sums
 CLEARLY = 1.1  # better by so much that what else it costs does not matter
 # Products of read and written channels a group: with more, groups fill vectors by themselves.
@@ -155,9 +157,13 @@ def _few_plan(
         return _overlap(problem, plan_overlap(problem, machine), refused)
     if written > MOST_COLUMNS or problem.axes[-1].stride > MOST_RESIDUES:
         return None
-    if gather_pays(problem, machine):
-        strided = ("planes", "packing every residue of the stride takes longer, by estimate")
-        return _gather(problem, plan_gather(problem, machine), (strided, *refused[1:]))
+    why = None
+    if _short_lines(problem, machine):
+        why = "lines are too short for vectors along them"
+    elif gather_pays(problem, machine):
+        why = "packing every residue of the stride takes longer, by estimate"
+    if why is not None:
+        return _gather(problem, plan_gather(problem, machine), (("planes", why), *refused[1:]))
     return _planes(problem, plan_planes(problem, machine), refused)
 
 
@@ -189,6 +195,20 @@ def _planes_pace(problem: Problem, lanes: int) -> float:
     return (MERGED_PACE if phases <= MERGED_PHASES else MANY_PACE) * filled
 
 
+def _short_lines(problem: Problem, machine: Machine) -> bool:
+    """Tell whether lines of COARSE are too short for vectors along points, even of few channels.
+
+    Of points that a stride lies between, packing takes as long again; large windows pay for it.
+    """
+    axis, window = problem.axes[-1], math.prod(axis.taps for axis in problem.axes)
+    lanes, points = machine.lanes(problem.dtype), axis.coarse_size
+    if problem.wanted is not Operand.COARSE or window > LARGE_WINDOW:
+        return False
+    vectors = -(-points // lanes)
+    emptier = points <= LINE_BY_LINE * vectors * problem.coarse_channels
+    return emptier and vectors <= (1 if axis.stride == 1 else 2) and points % lanes > 0
+
+
 def _lines_pay(problem: Problem, machine: Machine) -> bool:
     """Tell whether vectors along points are better than tiles that read few channels at a time.
 
@@ -200,7 +220,7 @@ def _lines_pay(problem: Problem, machine: Machine) -> bool:
     window = math.prod(each.taps for each in problem.axes)
     if read > SHORT_DEPTH or read * window > SHORT_WINDOW:
         return False
-    if points < machine.lanes(problem.dtype):
+    if points < machine.lanes(problem.dtype) * (1 if fine else 2):
         return False
     together = not fine or len_of_phases(axis) == 1
     return together and axis.stride <= MOST_RESIDUES and _layout(problem).endswith("x")

@@ -14,7 +14,8 @@ import math
 from dataclasses import dataclass, replace
 from itertools import product
 
-from tconv.plan.gather import Scratch, make_record, shrink
+from tconv.plan.blocks import shrink
+from tconv.plan.gather import Scratch, make_record
 from tconv.plan.machine import Machine, padded
 from tconv.plan.parts import PAGE, Parts, choose_parts
 from tconv.plan.shifts import AxisShifts, axis_shifts

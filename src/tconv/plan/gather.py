@@ -5,9 +5,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from tconv.plan.blocks import (
+    EVEN_ITEMS,
+    FEW_ITEMS,
+    box_sizes,
+    choose_block,
+    choose_chunks,
+    even_chunks,
+    spread,
+    worth,
+)
 from tconv.plan.machine import Machine
 from tconv.plan.phases import AxisPhases, all_phases
-from tconv.problem import Operand, Problem, accumulator
+from tconv.plan.tiles import tile_rows
+from tconv.problem import Operand, Problem
 
 SCALARS = (
     "source", "target", "weights", "bias",  # addresses, filled in by each call
@@ -47,12 +58,8 @@ ARRAYS = (
 )  # fmt: skip
 """The arrays of a gather's record; a number tells where in the record each begins."""
 
-FEW_POINTS = 192  # many tiles high
 MOST_CHANNELS = 8  # of a point that is read by tiles for few channels
 ZEROS = 32  # entries: as long as the longest vector, and as a tile has rows
-FEW_ITEMS = 8  # leave some workers idle while others end theirs
-ENOUGH_POINTS = 48  # to read every weight for
-LONG_LINES = 24  # times longer than a block is high, where that costs nothing
 SPARE_ROWS = 8  # entries for the rows of a last tile that there are no points for
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
@@ -93,12 +100,16 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         depth, wanted = wanted, depth
     item = machine.vector_bytes // lanes
     block = choose_block(axes, depth * item, columns * item, machine)
-    _spread(block, axes, problem)
+    spread(block, axes, problem)
     blocks = [-(-(axis.end - axis.begin) // size) for axis, size in zip(axes, block, strict=True)]
     panels = -(-wanted // columns)
     narrow = 0 < wanted % columns <= lanes
     boxes = problem.groups * math.prod(blocks)
-    a_chunk = -(-panels // choose_chunks(problem, boxes, panels))
+    chunks = choose_chunks(problem, boxes, panels)
+    if FEW_ITEMS <= boxes * chunks < min(EVEN_ITEMS, worth(problem)):
+        sizes = [axis.end - axis.begin for axis in axes]
+        chunks = even_chunks(chunks, box_sizes(sizes, block, problem.groups), panels)
+    a_chunk = -(-panels // chunks)
     chunks = -(-panels // a_chunk)
     extents = [
         axis.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
@@ -108,7 +119,7 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
     last, points = axes[-1], math.prod(block) + SPARE_ROWS
     sums_pitch = last.step_out * block[-1]
     sums_panel = math.prod(block[:-1]) * sums_pitch * columns
-    arrays |= part_tables(arrays, columns * item, machine)
+    arrays |= part_tables(arrays, (math.prod(block), columns * item), machine)
     at_once = min(a_chunk, max(1, machine.l2 // 2 // (sums_panel * item))) if _cut(arrays) else 1
     scratch = Scratch(item)
     region = scratch.take(depth * math.prod(extents))
@@ -149,99 +160,6 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         items=boxes * chunks,
         scratch=scratch.size,
     )
-
-
-def choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine) -> list[int]:
-    """Return how many points of each axis one work item takes.
-
-    What they read (``point`` bytes each) should stay in less than half of the second-level cache,
-    and the ``sums`` bytes of one panel in a quarter of it.  But a block of few points reads every
-    weight for next to nothing: then the last cache must do.
-    """
-    sizes = [axis.end - axis.begin for axis in axes]
-    block = list(sizes)
-    # A region that one point nearly fills would be packed again for each of them.
-    least = min(4 * point * math.prod(axis.span for axis in axes), machine.l3 // 2)
-
-    def too_large() -> bool:
-        extents = [a.step_in * (b - 1) + a.span for a, b in zip(axes, block, strict=True)]
-        points = math.prod(block)
-        read, kept = point * math.prod(extents), sums * axes[-1].step_out * points
-        most = machine.l2 * 9 // 20 if points > FEW_POINTS else max(machine.l3 // 16, least)
-        return read > most or kept > machine.l2 // 4
-
-    # Neighbours of the last axis are neighbours in memory: long lines are read and stored
-    # fastest, and where windows overlap, flat blocks read more around them.
-    favour = _favour(axes)
-    while max(block) > 1 and too_large():
-        shrink(block, sizes, _longest(block, favour))
-    return block
-
-
-def _spread(block: list[int], axes: list[AxisPhases], problem: Problem) -> None:
-    """Make more blocks where they are too few for several workers, and still large enough.
-
-    To split the panels instead, every part of them would pack the block again.
-    """
-    sizes = [axis.end - axis.begin for axis in axes]
-
-    def boxes() -> int:
-        counts = (-(-size // some) for size, some in zip(sizes, block, strict=True))
-        return problem.groups * math.prod(counts)
-
-    few, favour = min(FEW_ITEMS, _worth(problem)), _favour(axes)
-    while boxes() < few and math.prod(block) >= 2 * ENOUGH_POINTS:
-        place = _longest(block, favour)
-        if axes[place].span > axes[place].step_in * block[place] // 2:
-            return  # half of what the blocks read, they would read twice
-        shrink(block, sizes, place)
-
-
-def shrink(block: list[int], sizes: Sequence[int], place: int) -> None:
-    """Make one more block of an axis, or an eighth more of many, all about as long."""
-    count = -(-sizes[place] // block[place])
-    count += max(1, count // 8)
-    block[place] = min(-(-sizes[place] // count), block[place] - 1)
-
-
-def _favour(axes: list[AxisPhases]) -> int:
-    """Return how many times longer than high a block may become: less where windows overlap."""
-    overlap = max(-(-axis.span // axis.step_in) for axis in axes[:-1])
-    return LONG_LINES if overlap == 1 else max(2, LONG_LINES // (2 * overlap))
-
-
-def _longest(block: list[int], favour: int) -> int:
-    """Return the axis to shrink: the batch, whose images share nothing, before any other.
-
-    Then what is longest, but the last axis only when it is longer by a factor.
-    """
-    if block[0] > 1:
-        return 0
-    last = len(block) - 1
-    inner = (d for d in range(1, len(block)) if block[d] > 1)
-    return max(inner, key=lambda d: (block[d] * (1 if d == last else favour), -d))
-
-
-def choose_chunks(problem: Problem, boxes: int, panels: int) -> int:
-    """Return into how many work items the panels of one block are split.
-
-    Few blocks leave workers idle, and few of an odd number one of two; but every chunk packs the
-    block again, and a work item should be worth some ten microseconds, of multiplying or of
-    reading weights.
-    """
-    chunks, worth = 1, _worth(problem)
-    while chunks < panels and worth > boxes * chunks:
-        items = boxes * chunks
-        if items >= FEW_ITEMS and (items % 2 == 0 or items >= 2 * FEW_ITEMS):
-            break
-        chunks += 1
-    return chunks
-
-
-def _worth(problem: Problem) -> int:
-    """Return how many work items a problem is worth, by multiplications and by weights read."""
-    weights = math.prod(problem.shape(Operand.WEIGHTS)) * accumulator(problem.dtype).itemsize
-    return problem.flops() // 4_000_000 + weights // 800_000
 
 
 def make_record(
@@ -323,18 +241,20 @@ def _phase_tables(
 
 
 def part_tables(
-    arrays: Mapping[str, list[int]], row: int, machine: Machine
+    arrays: Mapping[str, list[int]], sizes: tuple[int, int], machine: Machine
 ) -> dict[str, list[int]]:
     """Return how many segments, and how much of one, is summed at a time.
 
-    A panel (``row`` bytes for each element of the depth) that stays in the second cache beside
-    the data is read for every tile; of a larger one so much that it flows from there in time.
+    The sizes are a block's points, and the bytes of a panel for each element of the depth.  A
+    panel that stays in the second cache beside the data is read for every tile; of a larger one
+    so much that it flows from there in time.  One that is read for a single tile just flows.
     """
+    points, row = sizes
     most = max(1, 2 * machine.l1 // row)
     segments, depths = [], []
     for count, depth in zip(arrays["segment_count"], arrays["segment_depth"], strict=True):
         at_once, length = count, depth
-        if count * depth * row > machine.l2 // 5:
+        if count * depth * row > machine.l2 // 5 and points > tile_rows(machine):
             at_once, cuts = max(1, most // depth), -(-depth // most)
             length = -(-depth // (4 * cuts)) * 4
         segments.append(max(1, at_once))

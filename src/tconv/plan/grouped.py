@@ -12,12 +12,12 @@ import math
 from dataclasses import dataclass
 from itertools import product
 
+from tconv.plan.blocks import shrink
 from tconv.plan.gather import (
     Scratch,
     axis_numbers,
     make_record,
     outer_tables,
-    shrink,
 )
 from tconv.plan.machine import Machine
 from tconv.plan.phases import AxisPhases, all_phases

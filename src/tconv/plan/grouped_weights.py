@@ -8,7 +8,8 @@ import math
 from dataclasses import dataclass
 from itertools import product
 
-from tconv.plan.gather import Scratch, make_record, shrink
+from tconv.plan.blocks import shrink
+from tconv.plan.gather import Scratch, make_record
 from tconv.plan.grouped import FEW_PANELS, Tap, in_place, spread
 from tconv.plan.machine import Machine
 from tconv.plan.phases import AxisPhases, axis_phases, batch_phases

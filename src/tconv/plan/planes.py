@@ -10,13 +10,12 @@ import math
 from dataclasses import dataclass
 from itertools import product
 
+from tconv.plan.blocks import FEW_POINTS, shrink
 from tconv.plan.gather import (
-    FEW_POINTS,
     Scratch,
     axis_numbers,
     make_record,
     outer_tables,
-    shrink,
 )
 from tconv.plan.machine import Machine
 from tconv.plan.phases import AxisPhases, even_phases

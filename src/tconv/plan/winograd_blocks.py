@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from tconv.plan.gather import shrink
+from tconv.plan.blocks import shrink
 from tconv.plan.machine import Machine
 from tconv.plan.tiles import tile_rows, whole_tiles
 from tconv.plan.winograd_axis import WinogradAxis
@@ -23,6 +23,7 @@ SHARED = 6 << 20  # bytes of transformed data at a time, at most
 MANY_ITEMS = 16  # that keep workers busy to the end
 SOME_ITEMS = 8
 WORTH = 2_000_000  # multiplications of an item, at least
+WORTH_READING = 1 << 20  # bytes of weights, likewise
 REPEATED = 32  # multiplications of a chunk for each byte that is transformed again, at least
 WORTH_STAGES = 10_000_000  # multiplications that pay for a second stage
 
@@ -105,7 +106,7 @@ def divide(axes: Sequence[WinogradAxis], groups: int, volume: Volume, machine: M
         together = -(-boxes // -(-boxes // together))
     else:
         cuts = max(cuts, 4 // boxes)  # idle workers cost more than to transform again
-    enough = patches * volume.multiplications // WORTH
+    enough = patches * volume.multiplications // WORTH + volume.weights // WORTH_READING
     wanted = -(-(MANY_ITEMS if staged else SOME_ITEMS) // together)
     a_chunk = -(-volume.panels // max(1, min(wanted, cuts, enough)))
     return Division(

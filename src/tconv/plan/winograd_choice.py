@@ -38,6 +38,7 @@ MOST_UNBOUND = 24 << 20  # bytes of weights that a call transforms and lets go a
 PACK = 1.5  # of a vector read
 STORE, LATE_STORE = 6.0, 9.0  # of one written between products, and after all of them
 TRANSFORM, LARGE_TRANSFORM = 3.0, 6.0  # of a vector at a point, on its way in or out
+SHARED_BYTE = 0.3  # of transformed data that all of an image wait in memory
 FEW_POINTS = 16  # of a transform that stays in registers
 # Of a byte of weights from the last cache and from memory: products go on meanwhile, but not
 # faster than this.
@@ -67,18 +68,17 @@ class Worth:
 
     def refusal(self, *, bound: bool) -> str | None:
         """Return why it is not worth it, None if it is."""
-        if not self._pays(0):
+        if not self._pays():
             return f"takes {self.alone / self.direct:.2f} of the direct time, by estimate"
-        if not bound and not self._pays(self.weights):
+        if not bound and self.alone + self.weights >= SURE * self.direct:
             return "transforming the weights in every call would cost more than it saves"
         if not bound and self.kept > MOST_UNBOUND:
             return f"transformed weights would take {self.kept / 1e6:.1f} MB in every call"
         return None
 
-    def _pays(self, more: float) -> bool:
-        alone, among_many = self.alone + more, self.among_many + more / MANY
-        much = alone < EVEN * self.direct and among_many < MUCH_LESS * self.direct
-        return much or alone < SURE * self.direct
+    def _pays(self) -> bool:
+        much = self.alone < EVEN * self.direct and self.among_many < MUCH_LESS * self.direct
+        return much or self.alone < SURE * self.direct
 
 
 class _Cut(NamedTuple):
@@ -262,7 +262,8 @@ def _cycles(
         rows = blocks * whole_tiles(-(-patches // blocks), tile_rows(machine))
         products = problem.groups * (rows * term + blocks * begin)
         streamed = weights * blocks * _byte(weights, machine)
-        return max(products, streamed) / images + problem.groups * mapped
+        kept = SHARED_BYTE * every * volume.patch if staged else 0.0
+        return max(products, streamed) / images + problem.groups * (mapped + kept)
 
     return cycles(1), cycles(MANY)
 
