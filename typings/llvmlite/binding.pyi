@@ -56,8 +56,9 @@ def create_pipeline_tuning_options(speed_level: int = ...) -> PipelineTuningOpti
 class ModulePassManager:
     def run(self, IR: ModuleRef, pb: PassBuilder) -> None: ...  # noqa: N803 - llvmlite's name
 
-class PassBuilder:
-    def getModulePassManager(self) -> ModulePassManager: ...  # noqa: N802 - llvmlite's name
+def create_new_module_pass_manager() -> ModulePassManager: ...
+
+class PassBuilder: ...
 
 def create_pass_builder(tm: TargetMachine, pto: PipelineTuningOptions) -> PassBuilder: ...
 

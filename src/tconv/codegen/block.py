@@ -75,9 +75,9 @@ class Record:
 
     def _read(self, pointer: ir.Value, index: ir.Value | int) -> ir.Value:
         """Emit a load of what no kernel writes: it can be done before a loop."""
-        value = load(self.b, pointer, index)
-        value.set_metadata("invariant.load", self.b.module.add_metadata([]))
-        return value
+        loaded = self.b.load(place(self.b, pointer, index))
+        loaded.set_metadata("invariant.load", self.b.module.add_metadata([]))
+        return loaded
 
     def pointer_to(self, name: str, kind: ir.Type) -> ir.Value:
         """Emit an address that the record holds as a number."""

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import product
 
-from tconv.plan.gather import choose_block
+from tconv.plan.blocks import choose_block
 from tconv.plan.machine import Machine
 from tconv.plan.overlap import MOST_PRODUCTS, products_of
 from tconv.plan.phases import AxisPhases, all_phases, batch_phases, even_phases
