@@ -179,6 +179,19 @@ def test_vectors_of_the_machines_width_use_its_registers(machine: Machine, regis
     assert ("ymm" in text) == (machine is AVX2)
 
 
+SLOT = """
+define i64 @squared(i64 %x) {
+entry:
+  %slot = alloca i64
+  store i64 %x, ptr %slot
+  %y = load i64, ptr %slot
+  %product = mul i64 %y, %y
+  %unused = mul i64 %product, %y
+  ret i64 %product
+}
+"""
+
+
 def test_llvm_does_not_vectorise_on_its_own() -> None:
     """A plain loop stays one: emitters decide about vectors and unrolling."""
     text = emit_assembly(COPY_LOOP, AVX2)
@@ -188,12 +201,12 @@ def test_llvm_does_not_vectorise_on_its_own() -> None:
 
 
 def test_code_is_optimised() -> None:
-    """Small functions of a module are put where they are called."""
-    helper = TWICE.replace("define", "define internal")
-    text = emit_assembly(helper + CALLS.format(name="twice").replace("declare", ";"), AVX2)
+    """Values stay in registers, and what nobody needs is not computed."""
+    text = emit_assembly(SLOT, AVX2)
 
-    assert "calls:" in text
-    assert "twice" not in text
+    assert "squared:" in text
+    assert text.count("imul") == 1
+    assert "rsp" not in text
 
 
 def test_without_llvmlite_the_error_says_what_to_install() -> None:

@@ -175,6 +175,8 @@ def test_an_interrupt_waits_for_the_call_and_breaks_nothing() -> None:
     out, _ = run_script(
         START
         + """
+# An interrupt inside of a destructor, of which a compiler has many, is printed and forgotten.
+Tally(items=1, threads=4).run("nap")
 interrupted = 0
 for delay in range(10):
     tally = Tally(items=6, threads=1 + delay % 4)
