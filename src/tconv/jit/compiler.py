@@ -41,7 +41,7 @@ SYMBOL_TABLE, SYMBOL = 2, struct.Struct("<IBBHQQ")  # of an ELF file
 # what makes kernels faster, in a fifth of its time.
 PASSES = (
     "simplify_cfg", "sroa", "instruction_combine", "simplify_cfg", "loop_simplify", "lcssa",
-    "loop_rotate", "new_gvn", "instruction_combine", "simplify_cfg", "aggressive_dce",
+    "loop_rotate", "instruction_combine", "simplify_cfg", "aggressive_dce",
 )  # fmt: skip
 
 # One thread at a time: LLVM is serialised by llvmlite anyway, and a fork must not happen
