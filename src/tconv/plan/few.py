@@ -24,7 +24,8 @@ LEAST_READ = 4  # channels of a group: shorter sums cost less than what is done 
 PRODUCT, PACK, FOLD, STORE = 0.58, 6.0, 3.0, 1.2
 FAR = 28.0  # of a vector of products that have left the nearer caches, so long that they are many
 TILE, LINE, STAGES = 40.0, 15.0, 6000.0  # to begin a tile, a phase of a line, and two stages
-ROW, LOAD = 0.5, 1.2  # of planes: a vector multiplied, and read for as many rows as a tile has
+# Of planes: a vector multiplied, and read for all rows of a tile, of one phase or of several.
+ROW, LOAD, MERGED_LOAD = 0.5, 1.2, 1.7
 NEAR = 0.25  # of half of all products that may be kept
 NARROW = 0.72  # of a vector of channels, alone in its panel
 SMALL_PACK = 3.0
@@ -113,7 +114,8 @@ def _by_sums(problem: Problem, machine: Machine, channels: tuple[int, int]) -> f
         merged = axes[-1].step_out if written * axes[-1].step_out <= MOST_ROWS else 1
         sums = merged * written
         packed = _packed(axes, planes_block(_one(axes), read * item, sums * item, machine))
-        multiplied = _plane_vectors(axes, lanes) * written * (ROW + LOAD / sums)
+        load = LOAD if merged == 1 else MERGED_LOAD
+        multiplied = _plane_vectors(axes, lanes) * written * (ROW + load / sums)
         store = SCATTER if merged < axes[-1].step_out else STORE
     stored = math.prod(axis.size_out for axis in axes) * written
     moved = SMALL_PACK * packed * read / lanes + store * stored
