@@ -1,6 +1,5 @@
 """Calls that were checked before: for arrays of the same shapes, what is left is addresses."""
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +28,6 @@ class Quick:
         self._item = self._dtype.itemsize
         self._bias = run.padded_bias(bias)
         self._added = address(self._bias)
-        self._bytes = self._item * math.prod(self._shape)
 
     @staticmethod
     def make(  # noqa: PLR0913 - what a bound call remembers

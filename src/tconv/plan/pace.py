@@ -23,7 +23,8 @@ def estimates(problem: Problem, machine: Machine) -> dict[str, float]:
     """Return the nanoseconds that algorithms would take on the machine they were timed on.
 
     The numbers were fitted to some hundred layers of 2 to 32 groups with 2 to 31 channels each;
-    what counts is how they compare.
+    what counts is how they compare.  They are for one image, so that its bits do not depend on
+    its company.
     """
     fine, lanes = problem.wanted is Operand.FINE, machine.lanes(problem.dtype)
     read, written = problem.fine_channels, problem.coarse_channels
@@ -33,12 +34,11 @@ def estimates(problem: Problem, machine: Machine) -> dict[str, float]:
     phases = len_of_phases(last) if fine else 1
     line = max(1.0, (last.fine_size if fine else last.coarse_size) / phases)
     coarse, target = (
-        problem.batch * groups * math.prod(problem.spatial(operand))
-        for operand in (Operand.COARSE, Operand.FINE)
+        groups * math.prod(problem.spatial(operand)) for operand in (Operand.COARSE, Operand.FINE)
     )
     source = coarse if fine else target
     points = target if fine else coarse
-    products = problem.flops() / 2 / written  # of every channel written
+    products = problem.flops() / 2 / max(1, problem.batch) / written  # of every channel written
     window = products / max(1, points * read)
     width = padded(written, lanes)
     runs = points * window / max(1.0, last.taps / phases) * -(-written // (2 * lanes))
