@@ -126,9 +126,8 @@ def _common(
     # read asking for it costs more than it saves.
     above = b.sub(r.outer, number(1))
     row = r.at("source_steps", above)
-    ahead = b.mul(r.at("steps_in", above), row)
+    step = r.at("steps_in", above)
     near = b.or_(b.icmp_signed(">", r.step_out, number(1)), b.icmp_signed("==", above, number(0)))
-    ahead = b.select(near, number(0), ahead)
     return Sweep(
         weights=where.weights,
         shifts=place(b, r.phase_weights, b.mul(line.phase, r.phases)),
@@ -144,8 +143,11 @@ def _common(
         weights_step=r.panel_weights,
         rows_before=b.mul(column, all_rows),
         back=b.select(b.and_(ends, several), over, number(0)),
-        ahead=ahead,
+        ahead=b.mul(step, row),
         ahead_step=row,
+        ahead_rows=b.select(near, number(0), step),
+        ahead_points=r.step_in,
+        ahead_panel=b.mul(b.mul(r.step_in, number(ROWS)), lanes),
         out_ahead=_out_ahead(b, r, shape),
         panels=where.panels,
         activate=r.activate,

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,11 @@ from llvmlite import ir
 
 from tconv.codegen.block import KernelShape, SweepShape
 from tconv.codegen.build import (
+    BYTES,
     FLOATS,
     I64,
     STORED,
+    STORED_BYTES,
     VOID,
     counted,
     fma,
@@ -32,8 +33,11 @@ from tconv.codegen.sweep_record import Sweep
 from tconv.plan.grouped import MEETING
 from tconv.plan.stretches import ROWS, Kind
 
-PANELS = 2  # that are summed together: they share cache lines
+PANELS = (2, 1)  # that are summed together: they share cache lines
 MOST_PAIRED = 4  # taps of a piece, for two panels
+ANY_PANELS = {4: (3, 2, 1), 2: (4, 2, 1), 1: (8, 4, 2, 1)}
+"""By points that are summed together: panels of kernels for any taps, as registers have room."""
+CACHE_LINE = 64  # bytes
 
 
 def sweep_meaning(
@@ -79,6 +83,16 @@ class _Kind:
         return self.kind.ratio
 
     @property
+    def joined(self) -> bool:
+        """Whether the last panel is summed with others, though it may not lie beside them."""
+        return not (self.kind.ratio or self.lines)
+
+    @property
+    def panel_bytes(self) -> int:
+        """Of a point's panel, as it is read."""
+        return self.shape.lanes * (STORED_BYTES if self.stored else BYTES)[self.shape.dtype]
+
+    @property
     def vector(self) -> ir.VectorType:
         return ir.VectorType(FLOATS[self.shape.dtype], self.shape.lanes)
 
@@ -109,7 +123,8 @@ def emit_sweep(module: ir.Module, baked: SweepShape) -> ir.Function:
     arguments = sweep_arguments(shape, stored=baked.stored)
     finish = _emit_finish(module, shape, stored=baked.stored)
     made, b = function(module, f"sweep_{shape.dtype}", arguments, public=True)
-    room = b.alloca(FLOATS[shape.dtype], number(PANELS * ROWS * shape.lanes))
+    most = max(rows * panels[0] for rows, panels in ANY_PANELS.items())
+    room = b.alloca(FLOATS[shape.dtype], number(most * shape.lanes))
     kind = _Kind(shape, baked.kind, baked.lines, baked.stored, finish, room)
     common = Sweep.kept(b, made.args[0], FLOATS[shape.dtype].as_pointer())
     _emit_points(b, kind, common, made.args[1:])
@@ -146,13 +161,13 @@ def _emit_points(b: ir.IRBuilder, kind: _Kind, s: Sweep, arguments: Sequence[ir.
                 sums[r] = fma(b, kept[k], value, sums[r])
         return sums
 
-    if kind.ratio or kind.lines:
-        # Two panels of more taps would not fit sixteen registers.
-        panels = PANELS if kind.taps <= MOST_PAIRED else 1
-        tiles = [(ROWS, panels, shared if kind.ratio else single)]
+    if kind.joined:
+        tiles = [(rows, ANY_PANELS[rows], single) for rows in sizes(ROWS)]
     else:
-        tiles = [(rows, PANELS, single) for rows in sizes(ROWS)]
-    for rows, most, piece in tiles:
+        # Two panels of more taps would not fit sixteen registers.
+        panels = PANELS if kind.taps <= MOST_PAIRED else PANELS[-1:]
+        tiles = [(ROWS, panels, shared if kind.ratio else single)]
+    for rows, groups, piece in tiles:
         with (
             covered(b, count, rows, ROWS) as first,
             counted(b, several, [meetings]) as turn,
@@ -164,7 +179,7 @@ def _emit_points(b: ir.IRBuilder, kind: _Kind, s: Sweep, arguments: Sequence[ir.
             taken = b.add(load(b, s.shifts, m.phase), b.mul(m.row_weights, s.rows_before))
             weights = place(b, s.weights, b.add(taken, m.weights))
             ends = [place(b, data, read), place(b, out, written), weights, s.start]
-            _emit_panels(b, kind, s, m, (ends, rows, most, piece))
+            _emit_panels(b, kind, s, m, (ends, rows, groups, piece))
 
 
 def _emit_panels(
@@ -172,28 +187,36 @@ def _emit_panels(
     kind: _Kind,
     s: Sweep,
     m: _Meeting,
-    numbers: tuple[list[ir.Value], int, int, Piece],
+    numbers: tuple[list[ir.Value], int, Sequence[int], Piece],
 ) -> None:
     """Emit the loops over panels of some points: the most at once, then the rest."""
-    carried, rows, most, piece = numbers
+    carried, rows, groups, piece = numbers
     begin: ir.Value = number(0)
     moved = b.icmp_signed("!=", s.back, number(0))
     lanes = number(kind.shape.lanes)
+    # What the next line reads behind this one's last row of taps, from its first panel on.
+    entry = b.mul(b.sub(s.rows, number(1)), number(2))
+    behind = place(b, carried[0], b.add(load(b, s.table, entry), s.ahead))
     if kind.lines:
         data, *others = carried
         reads = [place(b, data, load(b, s.table, 2 * line)) for line in range(kind.lines)]
         carried = [*reads, *others]
-    for panels in sizes(most):
+    for panels in groups:
         end = s.panels
-        if panels > 1:  # the last panel may not lie beside the one before
-            end = b.and_(b.sub(s.panels, b.zext(moved, I64)), number(-panels))
+        if panels > 1:
+            left = b.sub(end, begin)
+            if not kind.joined:  # the last panel may not lie beside the one before
+                left = b.sub(left, b.zext(moved, I64))
+            end = b.add(begin, b.sub(left, b.srem(left, number(panels))))
         with counted(b, end, carried, first=begin, step=panels) as panel:
             here = list(panel.carried)
-            if panels == 1:
-                last = b.icmp_signed("==", b.add(panel.index, number(1)), s.panels)
-                back = b.select(last, b.neg(s.back), number(0))
-                here[:-2] = [place(b, pointer, back) for pointer in here[:-2]]
-            _emit_rows(b, kind, s, m, (here, rows, panels, piece))
+            last = b.icmp_signed("==", b.add(panel.index, number(panels)), s.panels)
+            back: ir.Value = number(0)
+            if panels == 1 or kind.joined:
+                back = b.select(last, b.neg(s.back), back)
+            soon = place(b, behind, b.mul(panel.index, s.ahead_panel))
+            _emit_ahead(b, kind, s, soon, (rows, panels))
+            _emit_rows(b, kind, s, m, (here, rows, (panels, back), piece))
             for _ in range(panels):
                 steps = *[lanes] * (len(here) - 2), s.weights_step, s.start_step
                 panel.carried = [
@@ -203,32 +226,50 @@ def _emit_panels(
         carried, begin = panel.carried, end
 
 
+def _emit_ahead(
+    b: ir.IRBuilder, kind: _Kind, s: Sweep, soon: ir.Value, sizes_of: tuple[int, int]
+) -> None:
+    """Ask for the share that some panels of some points have of what the next line will read.
+
+    All panels of all points together ask for all of it, from one end to the other: machines
+    foresee more of that than of what points and panels read themselves.
+    """
+    rows, panels = sizes_of
+    if rows < ROWS:
+        return
+    most = -(-panels * rows * kind.panel_bytes // CACHE_LINE)
+    line = number(CACHE_LINE // (kind.panel_bytes // kind.shape.lanes))
+    with counted(b, s.ahead_rows, [soon]) as row:
+        (here,) = row.carried
+        row.carried = [place(b, here, b.neg(s.ahead_step))]
+        if kind.ratio:
+            begin = opaque(b, here)
+            for j in range(most * kind.ratio):
+                prefetch(b, place(b, begin, b.mul(number(j), line)), near=2)
+        else:
+            with counted(b, b.mul(s.ahead_points, number(most))) as j:
+                prefetch(b, place(b, here, b.mul(j.index, line)), near=2)
+
+
 def _emit_rows(
     b: ir.IRBuilder,
     kind: _Kind,
     s: Sweep,
     m: _Meeting,
-    numbers: tuple[Sequence[ir.Value], int, int, Piece],
+    numbers: tuple[Sequence[ir.Value], int, tuple[int, ir.Value], Piece],
 ) -> None:
     """Sum some panels of some points over all rows of taps, and store them."""
     lanes, vector = kind.shape.lanes, kind.vector
-    (*reads, out, weights, start), rows, panels, piece = numbers
+    (*reads, out, weights, start), rows, (panels, back), piece = numbers
     data = reads[0]
+    # Where from the first of them each panel lies.
+    places = [number(v * lanes) for v in range(panels)]
+    places[-1] = b.add(places[-1], back)
     steps = [b.mul(number(v), s.weights_step) for v in range(panels)]
+    both = [*zip(places, steps, strict=True)]
     begun = []
     for v in range(panels):
         begun += [load(b, start, b.mul(number(v), s.start_step), vector)] * rows
-    if kind.ratio:
-        with b.if_then(b.icmp_signed("!=", s.ahead, number(0))):
-            last = reads[-1]
-            if not kind.lines:
-                entry = b.mul(b.sub(s.rows, number(1)), number(2))
-                last = place(b, data, load(b, s.table, entry))
-            soon = opaque(b, place(b, last, s.ahead))
-            before = opaque(b, place(b, soon, b.neg(s.ahead_step)))
-            near = 3 if kind.ratio == 1 else 2  # more than one line is too much for the first cache
-            for line, j in product((soon, before), range(kind.ratio * rows)):
-                prefetch(b, place(b, line, b.mul(number(j), s.tap_step)), near=near)
     out = opaque(b, out)
     with b.if_then(b.icmp_signed("!=", s.out_ahead, number(0))):
         soon = opaque(b, place(b, out, s.out_ahead))
@@ -238,8 +279,8 @@ def _emit_rows(
         sums = begun
         for number_of, read in enumerate(reads):
             taken = place(b, weights, number_of * kind.taps * lanes)
-            sums = _pieces(b, kind, (sums, opaque(b, read), taken), steps, piece)
-        _emit_store(b, kind, s, (out, rows, panels), sums)
+            sums = _pieces(b, (sums, opaque(b, read), taken), both, piece)
+        _emit_store(b, kind, s, (out, rows, places), sums)
         return
     with counted(b, s.rows, [s.table, *begun]) as row:
         entry, *totals = row.carried
@@ -247,26 +288,26 @@ def _emit_rows(
         row.carried = [place(b, entry, 2)]
         taken = place(b, weights, b.mul(which, m.row_weights))
         if not kind.kind.cut:
-            row.carried += _pieces(b, kind, (totals, read, taken), steps, piece)
+            row.carried += _pieces(b, (totals, read, taken), both, piece)
         else:
             with counted(b, m.taps, [read, taken, *totals], step=kind.taps) as tap:
                 read, taken, *totals = tap.carried
                 moved = b.mul(number(kind.taps), s.tap_step)
                 tap.carried = [place(b, read, moved), place(b, taken, kind.taps * lanes)]
-                tap.carried += _pieces(b, kind, (totals, read, taken), steps, piece)
+                tap.carried += _pieces(b, (totals, read, taken), both, piece)
             row.carried += tap.carried[2:]
-    _emit_store(b, kind, s, (out, rows, panels), row.carried[1:])
+    _emit_store(b, kind, s, (out, rows, places), row.carried[1:])
 
 
 def _emit_store(
     b: ir.IRBuilder,
     kind: _Kind,
     s: Sweep,
-    numbers: tuple[ir.Value, int, int],
+    numbers: tuple[ir.Value, int, Sequence[ir.Value]],
     sums: Sequence[ir.Value],
 ) -> None:
     """Store the sums of a tile; with an activation or a NaN it takes longer."""
-    out, rows, panels = numbers
+    out, rows, places = numbers
     lanes = kind.shape.lanes
     slowly = b.icmp_signed("!=", s.activate, number(0))
     if kind.rounds:
@@ -275,48 +316,48 @@ def _emit_store(
         with yes:
             for k, total in enumerate(sums):
                 store(b, total, kind.room, k * lanes)
-            steps = [number(rows), number(panels), s.out_step]
-            b.call(kind.finish, [out, kind.room, *steps, s.activate, s.slope, s.zeros])
+            sizes_of = [number(rows), number(len(places)), places[-1], s.out_step]
+            b.call(kind.finish, [out, kind.room, *sizes_of, s.activate, s.slope, s.zeros])
         with no:
             for r in range(rows):
                 beside = sums[r::rows]
-                if kind.rounds and len(beside) > 1:  # together they take fewer steps
-                    beside = [shuffle(b, beside[0], beside[1], range(panels * lanes))]
-                for v, total in enumerate(beside):
+                if kind.rounds and len(beside) > 1 and not kind.joined:
+                    # Together they take fewer steps.
+                    beside = [shuffle(b, beside[0], beside[1], range(2 * lanes))]
+                for where, total in zip(places, beside, strict=False):
                     value = total
                     if kind.rounds:
                         value = narrow_numbers(b, total, kind.shape.dtype)
-                    store(b, value, place(b, out, v * lanes), b.mul(number(r), s.out_step))
+                    store(b, value, place(b, out, where), b.mul(number(r), s.out_step))
 
 
 def _pieces(
     b: ir.IRBuilder,
-    kind: _Kind,
     ends: tuple[Sequence[ir.Value], ir.Value, ir.Value],
-    steps: Sequence[ir.Value],
+    panels: Sequence[tuple[ir.Value, ir.Value]],
     piece: Piece,
 ) -> list[ir.Value]:
-    """Return sums with one piece of a row added, for each panel."""
+    """Return sums with one piece of a row added, for each panel: of data and of weights."""
     totals, read, taken = ends
-    rows, lanes = len(totals) // len(steps), kind.shape.lanes
+    rows = len(totals) // len(panels)
     sums = []
-    for v, step in enumerate(steps):
+    for v, (where, step) in enumerate(panels):
         some = totals[v * rows : (v + 1) * rows]
-        sums += piece(some, place(b, read, v * lanes), place(b, taken, step))
+        sums += piece(some, place(b, read, where), place(b, taken, step))
     return sums
 
 
 def _emit_finish(module: ir.Module, shape: KernelShape, *, stored: bool) -> ir.Function:
-    """Emit ``finish(out, sums, rows, panels, out_step, activate, slope, zeros)``.
+    """Emit ``finish(out, sums, rows, panels, last, out_step, activate, slope, zeros)``.
 
     Applies the activation, if there is one, to the sums of a tile and stores them.  Inside of
     a tile the call would cost registers where there is none.
     """
     pointer = FLOATS[shape.dtype].as_pointer()
     moved = STORED[shape.dtype].as_pointer() if stored else pointer
-    made, b = function(module, f"finish_{shape.dtype}", [moved, pointer, *[I64] * 5, pointer])
+    made, b = function(module, f"finish_{shape.dtype}", [moved, pointer, *[I64] * 6, pointer])
     made.attributes.add("noinline")
-    out, sums, rows, panels, out_step, activate, slope, zeros = made.args
+    out, sums, rows, panels, final, out_step, activate, slope, zeros = made.args
     lanes, vector = number(shape.lanes), ir.VectorType(FLOATS[shape.dtype], shape.lanes)
     action = ir.FunctionType(VOID, [pointer, pointer, *[I64] * 4]).as_pointer()
     sizes_of = [b.mul(rows, panels), lanes, lanes]
@@ -326,7 +367,9 @@ def _emit_finish(module: ir.Module, shape: KernelShape, *, stored: bool) -> ir.F
         k = b.add(b.mul(panel.index, rows), row.index)
         total = load(b, sums, b.mul(k, lanes), vector)
         value = rounded(b, total, shape.dtype) if stored else total
-        where = b.add(b.mul(row.index, out_step), b.mul(panel.index, lanes))
+        last = b.icmp_signed("==", b.add(panel.index, number(1)), panels)
+        begin = b.select(last, final, b.mul(panel.index, lanes))
+        where = b.add(b.mul(row.index, out_step), begin)
         store(b, value, out, where)
     b.ret_void()
     return made

@@ -33,8 +33,11 @@ class Sweep:
     weights_step: ir.Value  # from panel to panel
     rows_before: ir.Value  # of weights, of other written channels
     back: ir.Value  # how far the last panel begins before the end of the one before
-    ahead: ir.Value  # from the last row of taps to what the next line will read; 0 where it is near
+    ahead: ir.Value  # from the last row of taps to the last row that the next line will read
     ahead_step: ir.Value  # from row to row
+    ahead_rows: ir.Value  # that it will read as the first; 0 where they are near
+    ahead_points: ir.Value  # from point to point, as many as lie between
+    ahead_panel: ir.Value  # what some points' panel takes of such a row
     out_ahead: ir.Value  # from what is written now to what will be soon; 0 where few is
     panels: ir.Value
     activate: ir.Value  # address of the activation, or 0
