@@ -69,6 +69,8 @@ def emit_grouped(module: ir.Module, shape: KernelShape) -> ir.Function:
                     run_direct(b, r, shape, block, (where, line))
                 with packed:
                     _run_staged(b, r, shape, parts, block, where, line)
+    with b.if_then(b.icmp_signed("!=", r.stream, number(0))):
+        b.fence("seq_cst")  # others may read results when this work item is done
     b.ret_void()
     return made
 
@@ -193,6 +195,7 @@ def _run_staged(  # noqa: PLR0913 - which line of what
         ahead_rows=number(0),
         ahead_points=number(0),
         ahead_panel=number(0),
+        stream=number(0),
         out_ahead=number(0),
         panels=number(0),
         activate=r.activate,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tconv.codegen.block import Block, KernelShape, Record
-from tconv.codegen.build import BYTES, advancing, counted, larger, number, place, smaller
+from tconv.codegen.build import BYTES, I64, advancing, counted, larger, number, place, smaller
 from tconv.codegen.meetings import Tables, fill_outer
 from tconv.codegen.panels import first_group
 from tconv.codegen.sweep import sweep_arguments
@@ -18,6 +18,7 @@ from tconv.codegen.sweep_record import Sweep, find_sweep, whole_lines
 from tconv.plan.stretches import ROWS
 
 MOST_AHEAD, RUN_AHEAD = 8192, 512  # bytes
+CACHE_LINE = 64  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,10 @@ def run_direct(
     source = place(b, where.source, group)
     target = place(b, line.target, b.add(group, b.mul(r.shift_out, r.target_x)))
     with counted(b, r.columns) as column:
-        common = _common(b, r, shape, which, (rows, column.index))
-        common.keep(b, where.common)
         written = place(b, target, b.mul(column.index, r.target_c))
+        stream = b.select(_on_a_line(b, written), r.stream, number(0))
+        common = _common(b, r, shape, which, (rows, column.index, stream))
+        common.keep(b, where.common)
         with counted(b, r.stretches) as stretch:
             low = larger(b, block.start, r.at("stretch_low", stretch.index))
             high = smaller(b, block.stop, r.at("stretch_high", stretch.index))
@@ -111,11 +113,14 @@ def _common(
     r: Record,
     shape: KernelShape,
     which: tuple[Place, Line],
-    numbers: tuple[ir.Value, ir.Value],
+    numbers: tuple[ir.Value, ir.Value, ir.Value],
 ) -> Sweep:
-    """Return what all sums of a line have in common, of so many rows of taps and one channel."""
+    """Return what all sums of a line have in common.
+
+    The numbers are its rows of taps, its channel, and whether it is written past the caches.
+    """
     where, line = which
-    rows, column = numbers
+    rows, column, stream = numbers
     lanes = number(shape.lanes)
     all_rows = b.mul(r.at("outer_count", line.phase), r.depth)
     # The last panel may begin among the groups of the one before.
@@ -128,6 +133,8 @@ def _common(
     row = r.at("source_steps", above)
     step = r.at("steps_in", above)
     near = b.or_(b.icmp_signed(">", r.step_out, number(1)), b.icmp_signed("==", above, number(0)))
+    # What is written past the caches must not be in one.
+    out_ahead = _out_ahead(b, r, shape)
     return Sweep(
         weights=where.weights,
         shifts=place(b, r.phase_weights, b.mul(line.phase, r.phases)),
@@ -148,12 +155,19 @@ def _common(
         ahead_rows=b.select(near, number(0), step),
         ahead_points=r.step_in,
         ahead_panel=b.mul(b.mul(r.step_in, number(ROWS)), lanes),
-        out_ahead=_out_ahead(b, r, shape),
+        stream=stream,
+        out_ahead=b.select(b.icmp_signed("!=", stream, number(0)), number(0), out_ahead),
         panels=where.panels,
         activate=r.activate,
         slope=r.slope,
         zeros=r.pointer_to("zeros", where.bias.type),
     )
+
+
+def _on_a_line(b: ir.IRBuilder, pointer: ir.Value) -> ir.Value:
+    """Tell whether an address is the begin of a cache line."""
+    rest = b.and_(b.ptrtoint(pointer, I64), number(CACHE_LINE - 1))
+    return b.icmp_signed("==", rest, number(0))
 
 
 def _out_ahead(b: ir.IRBuilder, r: Record, shape: KernelShape) -> ir.Value:

@@ -26,6 +26,7 @@ from tconv.codegen.build import (
     prefetch,
     shuffle,
     store,
+    stream,
 )
 from tconv.codegen.squares import covered, sizes
 from tconv.codegen.stored import any_nan, narrow_numbers, rounded, widened
@@ -308,27 +309,34 @@ def _emit_store(
 ) -> None:
     """Store the sums of a tile; with an activation or a NaN it takes longer."""
     out, rows, places = numbers
-    lanes = kind.shape.lanes
+    dtype, lanes = kind.shape.dtype, kind.shape.lanes
     slowly = b.icmp_signed("!=", s.activate, number(0))
     if kind.rounds:
-        slowly = b.or_(slowly, any_nan(b, sums, kind.shape.dtype))
-    with b.if_else(slowly, likely=False) as (yes, no):
-        with yes:
-            for k, total in enumerate(sums):
-                store(b, total, kind.room, k * lanes)
-            sizes_of = [number(rows), number(len(places)), places[-1], s.out_step]
-            b.call(kind.finish, [out, kind.room, *sizes_of, s.activate, s.slope, s.zeros])
-        with no:
-            for r in range(rows):
-                beside = sums[r::rows]
-                if kind.rounds and len(beside) > 1 and not kind.joined:
-                    # Together they take fewer steps.
-                    beside = [shuffle(b, beside[0], beside[1], range(2 * lanes))]
-                for where, total in zip(places, beside, strict=False):
-                    value = total
-                    if kind.rounds:
-                        value = narrow_numbers(b, total, kind.shape.dtype)
-                    store(b, value, place(b, out, where), b.mul(number(r), s.out_step))
+        slowly = b.or_(slowly, any_nan(b, sums, dtype))
+
+    def write(how: Callable[..., None]) -> None:
+        for r in range(rows):
+            beside = sums[r::rows]
+            if kind.rounds and len(beside) > 1 and not kind.joined:
+                # Together they take fewer steps.
+                beside = [shuffle(b, beside[0], beside[1], range(2 * lanes))]
+            for where, total in zip(places, beside, strict=False):
+                value = narrow_numbers(b, total, dtype) if kind.rounds else total
+                how(b, value, place(b, out, where), b.mul(number(r), s.out_step))
+
+    streams = b.and_(b.icmp_signed("!=", s.stream, number(0)), b.not_(slowly))
+    # Most lines do neither, and find out at once.
+    with b.if_else(b.or_(slowly, streams), likely=False) as (unusual, usual):
+        with unusual, b.if_else(streams) as (past, finished):
+            with past:
+                write(store if kind.joined else stream)
+            with finished:
+                for k, total in enumerate(sums):
+                    store(b, total, kind.room, k * lanes)
+                sizes_of = [number(rows), number(len(places)), places[-1], s.out_step]
+                b.call(kind.finish, [out, kind.room, *sizes_of, s.activate, s.slope, s.zeros])
+        with usual:
+            write(store)
 
 
 def _pieces(

@@ -40,6 +40,7 @@ SCALARS = (
     "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
     "block", "begin", "end", "blocks", "phases", "span",
     "outer_phases", "panel_weights", "width", "stage", "together", "apart", "stretches",
+    "stream",  # whether results are written past the caches, where each call's array allows it
     "most_phases", "scratch_sums", "scratch_outer",
     "activate", "slope", "zeros",  # an activation's address, parameter and bias, by the runner
 )  # fmt: skip
@@ -73,6 +74,7 @@ FEW_PANELS = 8  # that a work item takes in place: whole cache lines
 MANY_ITEMS = 16  # enough to keep workers busy to the end
 MOST_TOGETHER = 8192  # bytes that kernels write in turns
 MOST_LINES = 5  # rows of taps that kernels unroll
+STREAM = 2  # parts of the last cache; what passes through more is not kept for a reader
 LEAST_LINE = 16  # points in place: shorter lines are work of their own
 LONG_LINES = 16  # a line is kept whole until it is so much longer than the block is high
 
@@ -149,6 +151,7 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
         "together": _choose_together(last, a_chunk * vector),
         "apart": taps_apart(last),
         "stretches": len(stretches),
+        "stream": int(problem.bytes() > machine.l3 // STREAM),
         "scratch_sums": scratch.take(line * stage * lanes),
         "scratch_outer": scratch.take_table(2 * rows),
         "activate": 0,

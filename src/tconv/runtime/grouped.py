@@ -22,6 +22,9 @@ from tconv.runtime.scratch import address
 
 Array = npt.NDArray[Any]
 
+CACHE_LINE = 64  # bytes
+SAME_BANK = 2048  # bytes from point to point: memory takes lines so far apart one by one
+
 
 class GroupedRunner(Runner):
     """FINE or COARSE with many small groups."""
@@ -32,7 +35,7 @@ class GroupedRunner(Runner):
         lanes, groups = recipe.lanes, problem.groups
         firsts = np.minimum(np.arange(recipe.panels) * lanes, groups - lanes)
         self.groups = firsts[:, None] + np.arange(lanes)  # by panel and lane
-        self.recipe = recipe
+        self.recipe, self.item = recipe, numpy_dtype(problem.dtype).itemsize
         super().__init__(problem, recipe, grouped_kernel(problem.dtype))
         self.order: Array | None = None  # where packed weights come from, once it is known
         # By axis of the weights: which of it, for each tap of the outer axes and of the last.
@@ -44,12 +47,19 @@ class GroupedRunner(Runner):
         steps = [record[fields[name]] for name in ("source_g", "target_g", "depth")]
         direct = steps == [1, 1, 1] and record[fields["stretches"]] > 0
         begin, dtype = record[fields["kernels"]], self.problem.dtype
+        record[fields["stream"]] *= direct and self._flows(record, target)
         for index, kind in enumerate(recipe.kinds):
             for lines in range(MOST_LINES + 1):
                 unrolled = lines if lines in recipe.windows and kind.unrolls(lines) else 0
                 kernel = sweep_kernel(dtype, kind, unrolled, stored=direct or self.alike)
                 record[begin + index * (MOST_LINES + 1) + lines] = kernel
         return record
+
+    def _flows(self, record: list[int], target: tuple[int, ...]) -> bool:
+        """Tell whether memory takes an array of these strides well past the caches."""
+        lines = all(step % CACHE_LINE == 0 for step in target if step != self.item)
+        apart = record[self.fields["target_x"]] * record[self.fields["step_out"]] * self.item
+        return lines and apart % SAME_BANK != 0
 
     @property
     def alike(self) -> bool:
