@@ -154,7 +154,7 @@ def _common(
         ahead_step=row,
         ahead_rows=b.select(near, number(0), step),
         ahead_points=r.step_in,
-        ahead_panel=b.mul(b.mul(r.step_in, number(ROWS)), lanes),
+        ahead_panel=b.mul(r.step_in, lanes),
         stream=stream,
         out_ahead=b.select(b.icmp_signed("!=", stream, number(0)), number(0), out_ahead),
         panels=where.panels,

@@ -215,7 +215,7 @@ def _emit_panels(
             back: ir.Value = number(0)
             if panels == 1 or kind.joined:
                 back = b.select(last, b.neg(s.back), back)
-            soon = place(b, behind, b.mul(panel.index, s.ahead_panel))
+            soon = place(b, behind, b.mul(b.mul(panel.index, number(rows)), s.ahead_panel))
             _emit_ahead(b, kind, s, soon, (rows, panels))
             _emit_rows(b, kind, s, m, (here, rows, (panels, back), piece))
             for _ in range(panels):
@@ -236,8 +236,6 @@ def _emit_ahead(
     foresee more of that than of what points and panels read themselves.
     """
     rows, panels = sizes_of
-    if rows < ROWS:
-        return
     most = -(-panels * rows * kind.panel_bytes // CACHE_LINE)
     line = number(CACHE_LINE // (kind.panel_bytes // kind.shape.lanes))
     with counted(b, s.ahead_rows, [soon]) as row:
