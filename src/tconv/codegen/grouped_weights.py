@@ -1,6 +1,6 @@
 """The gradient of the weights of grouped layers: every lane of a vector is a group."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
@@ -56,7 +56,7 @@ class _Place:
     first: ir.Value  # panel
     panels: ir.Value  # of this item
     panel_sums: ir.Value
-    direct: ir.Value  # whether groups lie side by side in both arrays, as they are summed
+    direct: ir.Value  # whether groups lie side by side in both arrays; a constant if it is known
     stored: ir.Type  # a pointer to elements of the arrays
 
 
@@ -67,6 +67,8 @@ def emit_grouped_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
     """
     pointer = FLOATS[shape.dtype].as_pointer()
     pack, tally = emit_pack_groups(module, shape), emit_tally(module, shape)
+    alike = STORED[shape.dtype] == FLOATS[shape.dtype]
+    widening = tally if alike else emit_tally(module, shape, stored=True)
     made, b = function(
         module, f"grouped_weights_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
     )
@@ -84,15 +86,37 @@ def emit_grouped_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
         lines = _note_extents(b, r, block)
         with b.if_then(b.not_(where.direct)):
             _pack_coarse(b, r, pack, block, where, lines)
-        fine, coarse = _sides(b, r, block, where)
-        with counted(b, lines) as line:
-            numbers = line.index, r.outer_offsets, r.outer_count, fine.steps
-            outer = fill_outer(b, r, block, where.tables, numbers)
-            moved = _line_offset(b, r, block, line.index, coarse.steps)
-            mine = place(b, coarse.begin, moved)
-            _run_line(b, r, shape, tally, where, block, (fine, coarse, mine, outer))
+        if alike:
+            _run_lines(b, r, shape, tally, where, block, lines)
+        else:
+            with b.if_else(where.direct) as (there, packed):
+                with there:
+                    known = replace(where, direct=ir.Constant(I1, 1))
+                    _run_lines(b, r, shape, widening, known, block, lines)
+                with packed:
+                    known = replace(where, direct=ir.Constant(I1, 0))
+                    _run_lines(b, r, shape, tally, known, block, lines)
     b.ret_void()
     return made
+
+
+def _run_lines(  # noqa: PLR0913 - which lines of what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    tally: ir.Function,
+    where: _Place,
+    block: Block,
+    lines: ir.Value,
+) -> None:
+    """Add the products of all lines of a block."""
+    fine, coarse = _sides(b, r, block, where)
+    with counted(b, lines) as line:
+        numbers = line.index, r.outer_offsets, r.outer_count, fine.steps
+        outer = fill_outer(b, r, block, where.tables, numbers)
+        moved = _line_offset(b, r, block, line.index, coarse.steps)
+        mine = place(b, coarse.begin, moved)
+        _run_line(b, r, shape, tally, where, block, (fine, coarse, mine, outer))
 
 
 def _find(
@@ -125,7 +149,7 @@ def _find(
         first=first,
         panels=smaller(b, b.sub(r.panels, first), r.panels_a_chunk),
         panel_sums=sums,
-        direct=direct if FLOATS[shape.dtype] == STORED[shape.dtype] else ir.Constant(I1, 0),
+        direct=direct,
         stored=STORED[shape.dtype].as_pointer(),
     )
 
@@ -226,7 +250,6 @@ def _block_offset(b: ir.IRBuilder, r: Record, starts: ir.Value, steps: ir.Value)
 
 def _sides(b: ir.IRBuilder, r: Record, block: Block, where: _Place) -> tuple[_Side, _Side]:
     """Return the fine and the coarse side: the arrays, or what is packed of them."""
-    pointer = where.scratch.type
     with counted(b, r.outer, [number(0)]) as axis:
         d = axis.index
         begin = b.mul(load(b, block.starts, d), r.at("steps_in", d))
@@ -237,21 +260,28 @@ def _sides(b: ir.IRBuilder, r: Record, block: Block, where: _Place) -> tuple[_Si
     moved = b.neg(b.add(axis.carried[0], b.mul(first, point)))
     direct = where.direct
     fine = _Side(
-        b.select(direct, r.pointer_to("source", pointer), place(b, where.scratch, moved)),
-        b.select(direct, r.source_steps, r.pitches),
-        b.select(direct, r.source_x, point),
-        b.select(direct, r.source_c, r.width),
+        _either(b, direct, r.pointer_to("source", where.stored), place(b, where.scratch, moved)),
+        _either(b, direct, r.source_steps, r.pitches),
+        _either(b, direct, r.source_x, point),
+        _either(b, direct, r.source_c, r.width),
     )
     point = b.mul(r.rows, r.width)
     origin = b.add(_block_offset(b, r, block.starts, r.coarse_pitches), b.mul(block.start, point))
     packed = place(b, where.scratch, b.sub(r.scratch_coarse, origin))
     coarse = _Side(
-        b.select(direct, r.pointer_to("coarse", pointer), packed),
-        b.select(direct, r.coarse_steps, r.coarse_pitches),
-        b.select(direct, r.coarse_x, point),
-        b.select(direct, r.coarse_c, r.width),
+        _either(b, direct, r.pointer_to("coarse", where.stored), packed),
+        _either(b, direct, r.coarse_steps, r.coarse_pitches),
+        _either(b, direct, r.coarse_x, point),
+        _either(b, direct, r.coarse_c, r.width),
     )
     return fine, coarse
+
+
+def _either(b: ir.IRBuilder, direct: ir.Value, there: ir.Value, packed: ir.Value) -> ir.Value:
+    """Return what holds for the arrays or for what is packed, which may be of another type."""
+    if isinstance(direct, ir.Constant):
+        return there if direct.constant else packed
+    return b.select(direct, there, packed)
 
 
 def _run_line(  # noqa: PLR0913 - which line of what
@@ -309,7 +339,7 @@ def _run_points(  # noqa: PLR0913 - which points of what
         sums = place(b, where.sums, b.mul(b.mul(pair, r.taps), lanes))
         for panel, count in ((number(0), whole), (whole, apart)):
             group = first_group(b, shape, r.groups, b.add(where.first, panel))
-            lane = b.select(where.direct, group, b.mul(panel, lanes))
+            lane = _either(b, where.direct, group, b.mul(panel, lanes))
             some = Tally(
                 sums=place(b, sums, b.mul(panel, where.panel_sums)),
                 coarse=place(b, mine, b.add(lane, b.mul(c.index, coarse.c_step))),

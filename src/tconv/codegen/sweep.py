@@ -19,6 +19,7 @@ from tconv.codegen.build import (
     counted,
     fma,
     function,
+    larger,
     load,
     number,
     opaque,
@@ -36,8 +37,11 @@ from tconv.plan.stretches import ROWS, Kind
 
 PANELS = (2, 1)  # that are summed together: they share cache lines
 MOST_PAIRED = 4  # taps of a piece, for two panels
-ANY_PANELS = {4: (3, 2, 1), 2: (4, 2, 1), 1: (8, 4, 2, 1)}
-"""By points that are summed together: panels of kernels for any taps, as registers have room."""
+ANY_PANELS = {4: (2, 3, 1), 2: (2, 1), 1: (4, 1)}
+"""By points that are summed together: panels of kernels for any taps, as registers have room.
+
+Three are taken where twos would leave one: it would read all data again.
+"""
 CACHE_LINE = 64  # bytes
 
 
@@ -73,6 +77,7 @@ class _Kind:
     lines: int  # rows of taps, all unrolled; 0 is any
     stored: bool  # whether data and result are as arrays hold them, or as sums are kept
     finish: ir.Function  # stores sums with an activation
+    ask: ir.Function  # for what will be read soon
     room: ir.Value  # on the stack, for the sums of a tile
 
     @property
@@ -124,9 +129,10 @@ def emit_sweep(module: ir.Module, baked: SweepShape) -> ir.Function:
     arguments = sweep_arguments(shape, stored=baked.stored)
     finish = _emit_finish(module, shape, stored=baked.stored)
     made, b = function(module, f"sweep_{shape.dtype}", arguments, public=True)
-    most = max(rows * panels[0] for rows, panels in ANY_PANELS.items())
+    most = max(rows * max(panels) for rows, panels in ANY_PANELS.items())
     room = b.alloca(FLOATS[shape.dtype], number(most * shape.lanes))
-    kind = _Kind(shape, baked.kind, baked.lines, baked.stored, finish, room)
+    ask = _emit_ask(module, arguments[-2])
+    kind = _Kind(shape, baked.kind, baked.lines, baked.stored, finish, ask, room)
     common = Sweep.kept(b, made.args[0], FLOATS[shape.dtype].as_pointer())
     _emit_points(b, kind, common, made.args[1:])
     b.ret_void()
@@ -208,6 +214,9 @@ def _emit_panels(
             left = b.sub(end, begin)
             if not kind.joined:  # the last panel may not lie beside the one before
                 left = b.sub(left, b.zext(moved, I64))
+            elif 3 in groups and panels == 2:
+                odd = b.icmp_signed("==", b.and_(left, number(1)), number(1))
+                left = b.select(odd, larger(b, b.sub(left, number(3)), number(0)), left)
             end = b.add(begin, b.sub(left, b.srem(left, number(panels))))
         with counted(b, end, carried, first=begin, step=panels) as panel:
             here = list(panel.carried)
@@ -238,16 +247,29 @@ def _emit_ahead(
     rows, panels = sizes_of
     most = -(-panels * rows * kind.panel_bytes // CACHE_LINE)
     line = number(CACHE_LINE // (kind.panel_bytes // kind.shape.lanes))
+    if not kind.ratio:
+        lines = b.mul(s.ahead_points, number(most))
+        with b.if_then(b.icmp_signed(">", s.ahead_rows, number(0))):
+            b.call(kind.ask, [soon, s.ahead_rows, s.ahead_step, lines, line])
+        return
     with counted(b, s.ahead_rows, [soon]) as row:
-        (here,) = row.carried
+        here = opaque(b, row.carried[0])
         row.carried = [place(b, here, b.neg(s.ahead_step))]
-        if kind.ratio:
-            begin = opaque(b, here)
-            for j in range(most * kind.ratio):
-                prefetch(b, place(b, begin, b.mul(number(j), line)), near=2)
-        else:
-            with counted(b, b.mul(s.ahead_points, number(most))) as j:
-                prefetch(b, place(b, here, b.mul(j.index, line)), near=2)
+        for j in range(most * kind.ratio):
+            prefetch(b, place(b, here, b.mul(number(j), line)), near=2)
+
+
+def _emit_ask(module: ir.Module, pointer: ir.Type) -> ir.Function:
+    """Emit ``ask(soon, rows, step, lines, line)``: for so many cache lines of rows, backwards."""
+    made, b = function(module, "ask", [pointer, *[I64] * 4])
+    soon, rows, step, lines, line = made.args
+    with counted(b, rows, [soon]) as row:
+        (here,) = row.carried
+        row.carried = [place(b, here, b.neg(step))]
+        with counted(b, lines) as j:
+            prefetch(b, place(b, here, b.mul(j.index, line)), near=2)
+    b.ret_void()
+    return made
 
 
 def _emit_rows(
@@ -322,18 +344,26 @@ def _emit_store(
                 value = narrow_numbers(b, total, dtype) if kind.rounds else total
                 how(b, value, place(b, out, where), b.mul(number(r), s.out_step))
 
-    streams = b.and_(b.icmp_signed("!=", s.stream, number(0)), b.not_(slowly))
-    # Most lines do neither, and find out at once.
-    with b.if_else(b.or_(slowly, streams), likely=False) as (unusual, usual):
-        with unusual, b.if_else(streams) as (past, finished):
-            with past:
-                write(store if kind.joined else stream)
-            with finished:
-                for k, total in enumerate(sums):
-                    store(b, total, kind.room, k * lanes)
-                sizes_of = [number(rows), number(len(places)), places[-1], s.out_step]
-                b.call(kind.finish, [out, kind.room, *sizes_of, s.activate, s.slope, s.zeros])
-        with usual:
+    def finish() -> None:
+        for k, total in enumerate(sums):
+            store(b, total, kind.room, k * lanes)
+        sizes_of = [number(rows), number(len(places)), places[-1], s.out_step]
+        b.call(kind.finish, [out, kind.room, *sizes_of, s.activate, s.slope, s.zeros])
+
+    past = b.icmp_signed("!=", s.stream, number(0))
+    # Most lines are neither finished nor streamed, and find out at once.
+    unusual = slowly if kind.joined else b.or_(slowly, past)
+    with b.if_else(unusual, likely=False) as (yes, no):
+        with yes:
+            if kind.joined:
+                finish()
+            else:
+                with b.if_else(slowly) as (finished, streamed):
+                    with finished:
+                        finish()
+                    with streamed:
+                        write(stream)
+        with no:
             write(store)
 
 

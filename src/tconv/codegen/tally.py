@@ -11,6 +11,7 @@ from tconv.codegen.block import KernelShape
 from tconv.codegen.build import (
     FLOATS,
     I64,
+    STORED,
     counted,
     fma,
     function,
@@ -20,6 +21,7 @@ from tconv.codegen.build import (
     store,
 )
 from tconv.codegen.squares import sizes
+from tconv.codegen.stored import widened
 from tconv.plan.grouped_weights import KINDS
 from tconv.plan.stretches import ROWS
 
@@ -61,19 +63,22 @@ def tally_meaning(
     return total
 
 
-def emit_tally(module: ir.Module, shape: KernelShape) -> ir.Function:
+def emit_tally(module: ir.Module, shape: KernelShape, *, stored: bool = False) -> ir.Function:
     """Emit ``tally(kind, ...)``, whose kind is an index of KINDS.
 
-    Any but the first takes a multiple of ROWS points.
+    Any but the first takes a multiple of ROWS points.  Points are as they are summed, or as
+    arrays hold them.
     """
     pointer = FLOATS[shape.dtype].as_pointer()
-    kinds = [*[pointer] * 3, I64.as_pointer(), *[I64] * 7]
-    made, b = function(module, f"tally_{shape.dtype}", [I64, *kinds])
+    read = (STORED if stored else FLOATS)[shape.dtype].as_pointer()
+    kinds = [pointer, read, read, I64.as_pointer(), *[I64] * 7]
+    name = f"tally_{'stored_' * stored}{shape.dtype}"
+    made, b = function(module, name, [I64, *kinds])
     s = Tally(*made.args[1:])
     after = b.append_basic_block("after")
     switch = b.switch(made.args[0], after)
     for index, (taps, ratio) in enumerate(KINDS):
-        kernel, inside = function(module, f"tally_{shape.dtype}_{taps}_{ratio}", kinds)
+        kernel, inside = function(module, f"{name}_{taps}_{ratio}", kinds)
         _emit_points(inside, shape, Tally(*kernel.args), (taps, ratio))
         inside.ret_void()
         case = b.append_basic_block(f"taps{taps}")
@@ -115,7 +120,13 @@ def _emit_segments(
     vector = ir.VectorType(FLOATS[shape.dtype], shape.lanes)
     (coarse, fine, sums), rows = numbers
     taps, ratio = kind
-    kept = [load(b, coarse, b.mul(number(r), s.coarse_step), vector) for r in range(rows)]
+
+    def vector_of(data: ir.Value, index: ir.Value) -> ir.Value:
+        if data.type == sums.type:
+            return load(b, data, index, vector)
+        return widened(b, data, index, shape.dtype, shape.lanes)
+
+    kept = [vector_of(coarse, b.mul(number(r), s.coarse_step)) for r in range(rows)]
     with counted(b, s.segments, [s.table]) as turn:
         (entry,) = turn.carried
         read, target = place(b, fine, load(b, entry)), place(b, sums, load(b, entry, 1))
@@ -123,12 +134,12 @@ def _emit_segments(
         if ratio:
             for j in range(ratio * (rows - 1) + taps):
                 users = [(r, j - ratio * r) for r in range(rows) if 0 <= j - ratio * r < taps]
-                value = load(b, read, b.mul(number(j), s.tap_step), vector)
+                value = vector_of(read, b.mul(number(j), s.tap_step))
                 for r, k in users:
                     totals[k] = fma(b, kept[r], value, totals[k])
         else:
             for r in range(rows):
-                value = load(b, read, b.mul(number(r), s.in_step), vector)
+                value = vector_of(read, b.mul(number(r), s.in_step))
                 totals[0] = fma(b, kept[r], value, totals[0])
         for k, total in enumerate(totals):
             store(b, total, target, k * shape.lanes)

@@ -30,7 +30,7 @@ from tconv.plan.stretches import (
     find_stretches,
     taps_apart,
 )
-from tconv.problem import Operand, Problem, accumulator, numpy_dtype
+from tconv.problem import Operand, Problem
 
 SCALARS = (
     "source", "target", "weights", "bias",  # addresses, filled in by each call
@@ -281,12 +281,8 @@ def _choose_together(last: AxisPhases, point: int) -> int:
 def in_place(problem: Problem) -> bool:
     """Tell whether groups lie side by side in arrays that are laid out as they should be.
 
-    Kernels look at the steps of the very arrays; this only chooses blocks.  WEIGHTS reads both
-    arrays many times, so elements that must be widened are packed.
+    Kernels look at the steps of the very arrays; this only chooses blocks.
     """
-    stored = numpy_dtype(problem.dtype) == accumulator(problem.dtype)
-    if problem.wanted is Operand.WEIGHTS and not stored:
-        return False
     layouts = problem.coarse_layout, problem.fine_layout
     channels = problem.coarse_channels, problem.fine_channels
     return channels == (1, 1) and all("g" in layout.words[-1] for layout in layouts)
