@@ -1,6 +1,7 @@
 """Rows turned into vectors across them, and back, as machine code and as NumPy."""
 
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -29,13 +30,14 @@ def test_rows_become_vectors_across_them(dtype: str, times: int) -> None:
     """For any count, and nothing is read or written past the ends."""
     made, name, _ = code(dtype)
     lanes = host_machine().lanes(dtype)
-    for count in range(1, 2 * lanes + 3):
-        source = whole_numbers((lanes, times, count), dtype, count, most=1000)
+    for count, rows in product(range(1, 2 * lanes + 3), (1, lanes - 1, lanes)):
+        source = whole_numbers((rows, times, count), dtype, count, most=1000)
         expected = np.full((times, count, lanes + 1), GUARD, dtype)
         computed = expected.copy()
-        expected[..., :lanes] = source.transpose(1, 2, 0)
+        expected[..., :rows] = source.transpose(1, 2, 0)
+        expected[..., rows:lanes] = expected[..., rows - 1 : rows]  # the last one more often
         steps = times * count, count, times, count * (lanes + 1), count
-        made.call(name, computed, source, lanes + 1, *steps)
+        made.call(name, computed, source, rows, lanes + 1, *steps)
 
         np.testing.assert_array_equal(computed, expected, f"{count} elements a row")
 
@@ -46,13 +48,13 @@ def test_vectors_become_rows_again(dtype: str, times: int) -> None:
     """The other way round, rows with room between them that stays as it was."""
     made, _, name = code(dtype)
     lanes = host_machine().lanes(dtype)
-    for count in range(1, 2 * lanes + 3):
+    for count, rows in product(range(1, 2 * lanes + 3), (1, lanes - 1, lanes)):
         source = whole_numbers((times, count, lanes), dtype, count, most=1000)
-        expected = np.full((lanes, times, count + 1), GUARD, dtype)
+        expected = np.full((rows, times, count + 1), GUARD, dtype)
         computed = expected.copy()
-        expected[..., :count] = source.transpose(2, 0, 1)
+        expected[..., :count] = source[..., :rows].transpose(2, 0, 1)
         steps = times * (count + 1), lanes, count, times, count + 1, count * lanes
-        made.call(name, computed, source, *steps)
+        made.call(name, computed, source, rows, *steps)
 
         np.testing.assert_array_equal(computed, expected, f"{count} elements a row")
 

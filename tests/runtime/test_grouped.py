@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ TWICE = Axis(26, 13, 4, 2, 1, 1)
 SAME = Axis(11, 11, 3, 1, 1, 1)
 HOLES = Axis(17, 9, 3, 2, 2, 2)
 LONG = Axis(75, 20, 7, 1, 3, 0)
+GUARD = 99
 every_wanted = pytest.mark.parametrize("wanted", list(Operand))
 
 
@@ -67,7 +69,7 @@ def given_arrays(problem: Problem, seed: int = 0) -> tuple[Array, Array]:
 
 @st.composite
 def a_grouped_problem(draw: st.DrawFn) -> Problem:
-    """Draw a problem with at least as many groups as a vector has lanes."""
+    """Draw a problem with some groups: mostly as many as a vector has lanes, or more."""
     dtype = draw(st.sampled_from(DTYPES))
     lanes = kernels.machine().lanes(dtype)
     layouts = draw(st.sampled_from(DATA)), draw(st.sampled_from(DATA))
@@ -76,7 +78,7 @@ def a_grouped_problem(draw: st.DrawFn) -> Problem:
     return Problem(
         wanted=draw(st.sampled_from(list(Operand))),
         batch=draw(st.integers(1, 3)),
-        groups=lanes + draw(st.integers(0, 2 * lanes + 1)),
+        groups=draw(st.integers(1, lanes) | st.integers(lanes, 3 * lanes + 1)),
         coarse_channels=draw(st.sampled_from([1, 1, 1, 2, 3, 5])),
         fine_channels=draw(st.sampled_from([1, 1, 1, 2, 4, 9])),
         axes=tuple(draw(st.lists(an_axis(most=7), min_size=1, max_size=3))),
@@ -243,6 +245,32 @@ def test_the_bias_of_every_channel_is_added_once() -> None:
     result = tconv.conv_transpose(data, weights, bias=bias, groups=11)
 
     np.testing.assert_array_equal(result, np.broadcast_to(bias[:, None], (1, 33, 6)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("groups", [3, 16, 32])
+@pytest.mark.parametrize("wanted", [Operand.FINE, Operand.COARSE])
+def test_nothing_but_the_result_is_written(wanted: Operand, groups: int, dtype: str) -> None:
+    """On the border of a cache line and off it, with room between points and without.
+
+    The last cache is so small that results are written past it, where they may be.
+    """
+    layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
+    problem = Problem(wanted, 2, groups, 1, 1, (SAME, TWICE), dtype, *layouts)
+    machine = caches(4_000, 64)
+    arrays, kind = given_arrays(problem), numpy_dtype(dtype)
+    expected, shape = rounded(problem, arrays), problem.shape(wanted)
+    runner = GroupedRunner(problem, plan_grouped(problem, machine))
+    for begin, room in product((0, 1), (0, 1, 64 // kind.itemsize)):
+        steps = (*shape[:-1], shape[-1] + room)
+        memory = np.full(np.prod(steps) + 128, GUARD, kind)
+        first = -memory.ctypes.data % 64 // kind.itemsize + 32 + begin
+        whole = memory[first : first + np.prod(steps)].reshape(steps)
+        runner.run(arrays[0], runner.pack(arrays[1]), None, whole[..., : shape[-1]])
+
+        np.testing.assert_array_equal(as_float64(whole[..., : shape[-1]]), expected)
+        whole[..., : shape[-1]] = GUARD
+        assert (memory == kind.type(GUARD)).all()
 
 
 def test_many_small_groups_are_chosen_and_others_are_not() -> None:

@@ -55,6 +55,7 @@ def emit_grouped(module: ir.Module, shape: KernelShape) -> ir.Function:
     block, _ = emit_block(b, r, rest, begins=True)
     where = _find(b, r, shape, scratch, chunk)
     direct = b.icmp_signed(">", r.stretches, number(0))
+    direct = b.and_(direct, b.icmp_signed(">=", r.groups, number(shape.lanes)))
     for step in (r.source_g, r.target_g, r.depth):
         direct = b.and_(direct, b.icmp_signed("==", step, number(1)))
     with b.if_then(b.not_(direct)):
@@ -240,5 +241,5 @@ def _run_staged(  # noqa: PLR0913 - which line of what
             target = place(b, line.target, b.add(moved, b.mul(group, r.target_g)))
             mine = place(b, sums, b.mul(one.index, lanes))
             steps = [r.target_g, r.target_c, r.target_x]
-            b.call(parts.store, [target, mine, length, r.columns, pitch, *steps])
+            b.call(parts.store, [target, mine, r.groups, length, r.columns, pitch, *steps])
         panel.following = b.add(panel.index, r.stage)

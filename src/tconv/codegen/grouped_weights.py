@@ -139,8 +139,8 @@ def _find(
     begin = b.mul(b.add(b.mul(part, r.panels), first), sums)
     one = number(1)
     lie = [b.icmp_signed("==", step, one) for step in (r.source_g, r.coarse_g, r.depth, r.rows)]
-    direct = lie[0]
-    for each in lie[1:]:
+    direct = b.icmp_signed(">=", r.groups, number(shape.lanes))
+    for each in lie:
         direct = b.and_(direct, each)
     return _Place(
         scratch=scratch,

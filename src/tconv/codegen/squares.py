@@ -51,21 +51,23 @@ def covered(b: ir.IRBuilder, count: ir.Value, size: int, most: int) -> Iterator[
 
 
 def emit_turn_in(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
-    """Emit ``turn_in(target, source, pitch, row_step, count, times, target_step, source_step)``.
+    """Emit ``turn_in(target, source, rows, pitch, row_step, count, *repeated)``.
 
     ``target[j * pitch + lane] = source[lane * row_step + j]`` for every lane and j < count,
-    so many times, each a step further.
+    as often as is told, each time a step further; the last row stands for those that there
+    are not.
     """
     pointers = [FLOATS[dtype].as_pointer(), STORED[dtype].as_pointer()]
-    made, b = function(module, f"turn_in_{dtype}", [*pointers, *[I64] * 6])
-    target, source, pitch, row_step, count, *repeated = made.args
+    made, b = function(module, f"turn_in_{dtype}", [*pointers, *[I64] * 7])
+    target, source, rows, pitch, row_step, count, *repeated = made.args
+    steps = _row_steps(b, lanes, rows, row_step)
     target.add_attribute("noalias")
     source.add_attribute("noalias")
     for size in sizes(lanes):
         with covered(b, count, size, lanes) as first, _again(b, repeated, target, source) as ends:
             to, read = ends
             begin = place(b, read, first)
-            starts = [place(b, begin, b.mul(number(lane), row_step)) for lane in range(lanes)]
+            starts = [place(b, begin, step) for step in steps]
             for j, vector in enumerate(turned_in(b, starts, size, dtype)):
                 store(b, vector, to, b.mul(b.add(first, number(j)), pitch))
     b.ret_void()
@@ -73,15 +75,16 @@ def emit_turn_in(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
 
 
 def emit_turn_out(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
-    """Emit ``turn_out(target, source, row_step, pitch, count, times, target_step, source_step)``.
+    """Emit ``turn_out(target, source, rows, row_step, pitch, count, *repeated)``.
 
-    ``target[lane * row_step + j] = source[j * pitch + lane]`` for every lane and j < count,
-    so many times, each a step further.
+    ``target[lane * row_step + j] = source[j * pitch + lane]`` for every lane that is a row and
+    j < count, as often as is told, each time a step further.
     """
     scalar = FLOATS[dtype]
     pointers = [STORED[dtype].as_pointer(), scalar.as_pointer()]
-    made, b = function(module, f"turn_out_{dtype}", [*pointers, *[I64] * 6])
-    target, source, row_step, pitch, count, *repeated = made.args
+    made, b = function(module, f"turn_out_{dtype}", [*pointers, *[I64] * 7])
+    target, source, rows, row_step, pitch, count, *repeated = made.args
+    steps = _row_steps(b, lanes, rows, row_step)
     target.add_attribute("noalias")
     source.add_attribute("noalias")
     vector = ir.VectorType(scalar, lanes)
@@ -92,10 +95,17 @@ def emit_turn_out(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
             vectors = [
                 load(b, read, b.mul(b.add(first, number(j)), pitch), vector) for j in range(size)
             ]
-            for lane, row in enumerate(turned_out(b, vectors, dtype)):
-                store(b, row, place(b, begin, b.mul(number(lane), row_step)))
+            # Lanes that are no rows are written where the last row is, before it.
+            for step, row in reversed([*zip(steps, turned_out(b, vectors, dtype), strict=True)]):
+                store(b, row, place(b, begin, step))
     b.ret_void()
     return made
+
+
+def _row_steps(b: ir.IRBuilder, lanes: int, rows: ir.Value, row_step: ir.Value) -> list[ir.Value]:
+    """Return where the row of each lane lies; the last one's for lanes that have none."""
+    final = b.sub(rows, number(1))
+    return [b.mul(smaller(b, number(lane), final), row_step) for lane in range(lanes)]
 
 
 @contextmanager

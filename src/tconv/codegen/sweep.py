@@ -284,7 +284,7 @@ def _emit_rows(
     (*reads, out, weights, start), rows, (panels, back), piece = numbers
     data = reads[0]
     # Where from the first of them each panel lies.
-    places = [number(v * lanes) for v in range(panels)]
+    places: list[ir.Value] = [number(v * lanes) for v in range(panels)]
     places[-1] = b.add(places[-1], back)
     steps = [b.mul(number(v), s.weights_step) for v in range(panels)]
     both = [*zip(places, steps, strict=True)]

@@ -37,8 +37,7 @@ def check_grouped(problem: Problem, recipe: Grouped) -> None:
 
 def _check_panels(r: PlanRecord, problem: Problem, lanes: int) -> None:
     """Refuse panels that leave out groups, or chunks that leave out panels."""
-    whole = problem.groups == r.groups and problem.groups >= lanes
-    demand(whole, "groups do not fill one panel", (r.groups, lanes))
+    demand(problem.groups == r.groups, "groups are not the problem's", r.groups)
     demand(r.panels == -(-r.groups // lanes), "panels do not take every group", r.panels)
     taken = range(0, r.panels, r.panels_a_chunk)
     demand(r.chunks == len(taken), "chunks do not take every panel once", r.chunks)

@@ -13,7 +13,7 @@ from tconv.plan.grouped import Grouped, plan_grouped
 from tconv.plan.grouped_weights import GroupedWeights, plan_grouped_weights
 from tconv.plan.machine import Machine, padded
 from tconv.plan.overlap import Overlap, plan_overlap
-from tconv.plan.pace import faster
+from tconv.plan.pace import faster, few_groups_pay, many_small_groups
 from tconv.plan.phases import len_of_phases
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import (
@@ -37,8 +37,6 @@ LINE_BY_LINE = 4  # times longer a vector of points takes in a short line
 LARGE_WINDOW = 100  # taps that pay for packing points line by line
 SHORT_WINDOW = 512  # elements that an output reads; more pay for transposing sums
 CLEARLY = 1.1  # better by so much that what else it costs does not matter
-# Products of read and written channels a group: with more, groups fill vectors by themselves.
-MOST_PRODUCTS = {Operand.FINE: 64, Operand.COARSE: 64, Operand.WEIGHTS: 36}
 MOST_PHASES = 1 << 12  # of all axes together
 MANY_PHASES = "the stride makes more phases than there are points"
 
@@ -112,9 +110,12 @@ def _data_plan(
     few = (name, f"{written} channels a group would leave vectors half empty")
     if problem.groups > 1 and problem.coarse_channels * problem.fine_channels > 1:
         return _groups_plan(problem, machine, slower)
-    if _many_small_groups(problem, machine):
+    if many_small_groups(problem, machine):
         return _grouped(problem, plan_grouped(problem, machine), (few, *slower))
     narrow = _few_plan(problem, machine, written, (few, *slower))
+    no_lines = narrow is None or isinstance(narrow.recipe, Gather)
+    if few_groups_pay(problem, machine, no_lines=no_lines):
+        return _grouped(problem, plan_grouped(problem, machine), (few, *slower))
     if narrow is not None:
         return narrow
     if _lines_pay(problem, machine):
@@ -130,7 +131,7 @@ def _groups_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, st
     fine = problem.wanted is Operand.FINE
     written = problem.fine_channels if fine else problem.coarse_channels
     chosen = "gather"
-    if _many_small_groups(problem, machine):
+    if many_small_groups(problem, machine):
         chosen = "grouped"
     elif written <= MOST_COLUMNS or _lines_pay(problem, machine):
         chosen = "planes"
@@ -227,7 +228,7 @@ def _lines_pay(problem: Problem, machine: Machine) -> bool:
 
 
 def _weights_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, str], ...]) -> Plan:
-    if _many_small_groups(problem, machine):
+    if many_small_groups(problem, machine):
         products = problem.coarse_channels * problem.fine_channels
         small = ("correlate", f"{products} weights a group and tap would leave vectors half empty")
         return _grouped(problem, plan_grouped_weights(problem, machine), (small, *slower))
@@ -298,13 +299,6 @@ def _cells(problem: Problem, recipe: Cells, refused: tuple[tuple[str, str], ...]
         ),
         recipe,
     )  # fmt: skip
-
-
-def _many_small_groups(problem: Problem, machine: Machine) -> bool:
-    """Tell whether groups are many enough to be a vector's lanes, and too small to fill one."""
-    products = problem.coarse_channels * problem.fine_channels
-    enough = problem.groups >= machine.lanes(problem.dtype)
-    return enough and products <= MOST_PRODUCTS[problem.wanted]
 
 
 def _grouped(

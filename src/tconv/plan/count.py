@@ -149,7 +149,7 @@ def _grouped(problem: Problem, recipe: Grouped) -> Numbers:
     depth, wanted = _channels(problem)
     lanes = recipe.panels * recipe.lanes  # of all panels: the last one repeats some groups
     weights = recipe.panels * recipe.panel_weights
-    if in_place(problem):
+    if in_place(problem, recipe.lanes):
         useful = problem.flops() // 2 // problem.groups
         return lanes * useful, 0, lanes * _points(problem, problem.wanted), weights
     done = stored = 0
@@ -170,7 +170,7 @@ def _grouped_weights(problem: Problem, recipe: GroupedWeights) -> Numbers:
     sums = lanes * matrix * len(recipe.taps)
     stored = sums * math.prod(map(len, blocks))
     points = _points(problem, Operand.COARSE)
-    if in_place(problem):
+    if in_place(problem, recipe.lanes):
         return lanes * problem.flops() // 2 // problem.groups, 0, stored, recipe.parts * sums
     packed = problem.fine_channels * _read(axes, blocks) + problem.coarse_channels * points
     return sums * points, lanes * packed, stored, recipe.parts * sums

@@ -108,7 +108,7 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
     if problem.wanted is Operand.COARSE:
         depth, wanted = wanted, depth
     panels = -(-problem.groups // lanes)
-    direct = in_place(problem)
+    direct = in_place(problem, lanes)
     taps = math.prod(axis.taps for axis in problem.axes)
     a_chunk = MOST_POINT // (vector * max(depth, wanted))
     if direct:
@@ -278,14 +278,17 @@ def _choose_together(last: AxisPhases, point: int) -> int:
     return max(1, MOST_TOGETHER // (point * last.step_out) // ROWS) * ROWS
 
 
-def in_place(problem: Problem) -> bool:
+def in_place(problem: Problem, lanes: int) -> bool:
     """Tell whether groups lie side by side in arrays that are laid out as they should be.
+
+    There must be enough to fill a vector.
 
     Kernels look at the steps of the very arrays; this only chooses blocks.
     """
     layouts = problem.coarse_layout, problem.fine_layout
     channels = problem.coarse_channels, problem.fine_channels
-    return channels == (1, 1) and all("g" in layout.words[-1] for layout in layouts)
+    enough = channels == (1, 1) and problem.groups >= lanes
+    return enough and all("g" in layout.words[-1] for layout in layouts)
 
 
 def _choose_lines(axes: list[AxisPhases], point: int, chunks: int, machine: Machine) -> list[int]:

@@ -70,7 +70,7 @@ def plan_grouped_weights(problem: Problem, machine: Machine) -> GroupedWeights:
     depth, rows = problem.fine_channels, problem.coarse_channels
     taps = tuple(product(*(range(axis.taps) for axis in problem.axes)))
     panels = -(-problem.groups // lanes)
-    direct = in_place(problem)
+    direct = in_place(problem, lanes)
     a_chunk = MOST_POINT // (vector * max(depth, rows))
     if direct:
         a_chunk = max(machine.l1 // 2 // (vector * len(taps)), FEW_PANELS)

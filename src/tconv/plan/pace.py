@@ -10,6 +10,33 @@ from tconv.problem import Operand, Problem
 CLEARLY = 1.3  # so much faster an algorithm must seem: estimates are off by that
 LAUNCH = 10_000
 FEW_ROWS_PACE = {3: 1.5, 2: 2.0, 1: 3.5}  # of planes; the time of a multiplication goes on rising
+# Products of read and written channels a group: with more, groups fill vectors by themselves.
+MOST_PRODUCTS = {Operand.FINE: 64, Operand.COARSE: 64, Operand.WEIGHTS: 36}
+MANY_RESIDUES = 4  # of a stride: vectors along points are packed for each of them
+
+
+def many_small_groups(problem: Problem, machine: Machine) -> bool:
+    """Tell whether groups are many enough to be a vector's lanes, and too small to fill one.
+
+    Weights of depthwise channels leave fewer lanes empty even if they fill only half of one.
+    """
+    products = problem.coarse_channels * problem.fine_channels
+    lanes = machine.lanes(problem.dtype)
+    if products == 1 and problem.wanted is Operand.WEIGHTS:
+        return problem.groups > 1 and 2 * problem.groups >= lanes
+    return problem.groups >= lanes and products <= MOST_PRODUCTS[problem.wanted]
+
+
+def few_groups_pay(problem: Problem, machine: Machine, *, no_lines: bool) -> bool:
+    """Tell whether few depthwise channels are better as lanes, though they leave some empty.
+
+    Vectors along lines of points are better still, where there are any and a stride does not
+    split them into too many.
+    """
+    if problem.groups == 1 or problem.coarse_channels * problem.fine_channels > 1:
+        return False
+    many = problem.axes[-1].stride > MANY_RESIDUES
+    return no_lines or (many and 2 * problem.groups >= machine.lanes(problem.dtype))
 
 
 def faster(problem: Problem, machine: Machine, chosen: str) -> str:

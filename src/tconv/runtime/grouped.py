@@ -33,8 +33,9 @@ class GroupedRunner(Runner):
 
     def __init__(self, problem: Problem, recipe: Grouped) -> None:
         lanes, groups = recipe.lanes, problem.groups
-        firsts = np.minimum(np.arange(recipe.panels) * lanes, groups - lanes)
-        self.groups = firsts[:, None] + np.arange(lanes)  # by panel and lane
+        firsts = np.minimum(np.arange(recipe.panels) * lanes, max(0, groups - lanes))
+        # By panel and lane; where there are fewer groups, the last one more often.
+        self.groups = np.minimum(firsts[:, None] + np.arange(lanes), groups - 1)
         self.recipe, self.item = recipe, numpy_dtype(problem.dtype).itemsize
         super().__init__(problem, recipe, grouped_kernel(problem.dtype))
         self.order: Array | None = None  # where packed weights come from, once it is known
@@ -45,7 +46,8 @@ class GroupedRunner(Runner):
         """Return the record for arrays of these strides, with the kernels that it calls for."""
         record, fields, recipe = super().strided(source, target), self.fields, self.recipe
         steps = [record[fields[name]] for name in ("source_g", "target_g", "depth")]
-        direct = steps == [1, 1, 1] and record[fields["stretches"]] > 0
+        enough = record[fields["groups"]] >= recipe.lanes
+        direct = steps == [1, 1, 1] and record[fields["stretches"]] > 0 and enough
         begin, dtype = record[fields["kernels"]], self.problem.dtype
         record[fields["stream"]] *= direct and self._flows(record, target)
         for index, kind in enumerate(recipe.kinds):
@@ -108,8 +110,13 @@ class GroupedWeightsRunner:
         lanes, panels = recipe.lanes, recipe.panels
         channels = problem.coarse_channels, problem.fine_channels
         self.sums = recipe.parts, panels, *channels, *problem.spatial(Operand.WEIGHTS), lanes
-        # The groups of all panels but the last, and those that only the last one has.
+        # The groups of all panels but the last, and those that only the last one has: it ends
+        # with the last group, if there are enough to fill it.
         self.last = problem.groups - (panels - 1) * lanes
+        self.first = max(0, lanes - self.last) if panels > 1 else 0
+        self.path = problem.path(Operand.WEIGHTS, "gcfx")
+        # Of sums: panels, lanes and all that a group has.
+        self.order = 0, len(self.sums) - 2, *range(1, len(self.sums) - 2)
 
     def run(self, coarse: Array, fine: Array, out: Array) -> bool:
         """Compute into ``out``; what falls outside was never multiplied."""
@@ -123,13 +130,14 @@ class GroupedWeightsRunner:
             if len(self.launches) < MOST_LAUNCHES:
                 self.launches[coarse.strides, fine.strides] = launch
         launch(address(fine), address(coarse), address(sums))
-        shape, permutation = self.problem.path(Operand.WEIGHTS, "gcfx")
+        shape, permutation = self.path
         weights = out.reshape(shape).transpose(permutation)
         # Parts are added in order, so that no thread count changes a bit.
-        total = np.moveaxis(sums[0] if len(sums) == 1 else sums.sum(axis=0), -1, 1)
+        total = (sums[0] if len(sums) == 1 else sums.sum(axis=0)).transpose(self.order)
         whole = len(weights) - self.last
-        weights[:whole] = total[:-1].reshape(whole, *weights.shape[1:])
-        weights[whole:] = total[-1, -self.last :]
+        if whole:
+            weights[:whole] = total[:-1].reshape(whole, *weights.shape[1:])
+        weights[whole:] = total[-1, self.first : self.first + self.last]
         return True
 
     def _strided(self, coarse: tuple[int, ...], fine: tuple[int, ...]) -> list[int]:
