@@ -22,6 +22,8 @@ from tconv.codegen.rows import zero_fill
 from tconv.codegen.squares import emit_turn_in, emit_turn_out
 from tconv.codegen.stored import rounded, widened
 
+AT_ONCE = 4  # points of one panel that are packed together
+
 
 @dataclass(frozen=True, slots=True)
 class Packing:
@@ -66,17 +68,7 @@ def emit_pack_groups(module: ir.Module, shape: KernelShape) -> ir.Function:
     inner = place(b, target, head)
     with b.if_else(b.icmp_signed("==", p.g_step, one)) as (side_by_side, apart):
         with side_by_side:
-            whole = _whole_vectors(b, shape, rows, p.count, p.x_step)
-            with counted(b, p.count) as x, counted(b, p.depth) as c:
-                read = place(b, source, b.add(b.mul(x.index, p.x_step), b.mul(c.index, p.c_step)))
-                write = place(b, inner, b.mul(b.add(b.mul(x.index, p.depth), c.index), p.width))
-                with b.if_else(b.icmp_signed("<", x.index, whole), likely=True) as (most, last):
-                    with most, counted(b, p.panels) as panel:
-                        group = first_group(b, shape, p.groups, b.add(p.first, panel.index))
-                        value = widened(b, read, group, dtype, shape.lanes)
-                        store(b, value, write, b.mul(panel.index, lanes))
-                    with last, counted(b, rows) as lane:
-                        store(b, widened(b, read, lane.index, dtype), write, lane.index)
+            _pack_beside(b, shape, p, (inner, source, rows))
         with apart, counted(b, p.panels) as panel:
             group = first_group(b, shape, p.groups, b.add(p.first, panel.index))
             read = place(b, source, b.mul(group, p.g_step))
@@ -102,6 +94,36 @@ def emit_pack_groups(module: ir.Module, shape: KernelShape) -> ir.Function:
                         store(b, value, write, b.add(k, lane.index))
     b.ret_void()
     return made
+
+
+def _pack_beside(
+    b: ir.IRBuilder,
+    shape: KernelShape,
+    p: Packing,
+    ends: tuple[ir.Value, ir.Value, ir.Value],
+) -> None:
+    """Pack points whose groups lie side by side, so many of the first panel's."""
+    inner, source, rows = ends
+    dtype, lanes = shape.dtype, number(shape.lanes)
+    whole = _whole_vectors(b, shape, rows, p.count, p.x_step)
+    alone = b.icmp_signed("==", b.mul(p.panels, p.depth), number(1))
+    done = b.select(alone, b.and_(whole, number(-AT_ONCE)), number(0))
+    group = first_group(b, shape, p.groups, p.first)
+    with counted(b, done, step=AT_ONCE) as x:
+        for point_of in range(AT_ONCE):
+            index = b.add(x.index, number(point_of))
+            value = widened(b, source, b.add(b.mul(index, p.x_step), group), dtype, shape.lanes)
+            store(b, value, inner, b.mul(index, p.width))
+    with counted(b, p.count, first=done) as x, counted(b, p.depth) as c:
+        read = place(b, source, b.add(b.mul(x.index, p.x_step), b.mul(c.index, p.c_step)))
+        write = place(b, inner, b.mul(b.add(b.mul(x.index, p.depth), c.index), p.width))
+        with b.if_else(b.icmp_signed("<", x.index, whole), likely=True) as (most, last):
+            with most, counted(b, p.panels) as panel:
+                group = first_group(b, shape, p.groups, b.add(p.first, panel.index))
+                value = widened(b, read, group, dtype, shape.lanes)
+                store(b, value, write, b.mul(panel.index, lanes))
+            with last, counted(b, rows) as lane:
+                store(b, widened(b, read, lane.index, dtype), write, lane.index)
 
 
 def emit_store_groups(module: ir.Module, shape: KernelShape) -> ir.Function:

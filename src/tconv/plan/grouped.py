@@ -71,6 +71,7 @@ FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
 MOST_POINT = 128  # bytes of one packed point: whole cache lines, but not many
 FEW_PANELS = 8  # that a work item takes in place: whole cache lines
+FEW_ITEMS = 4  # below, a worker may be left without any
 MANY_ITEMS = 16  # enough to keep workers busy to the end
 MOST_TOGETHER = 8192  # bytes that kernels write in turns
 MOST_LINES = 5  # rows of taps that kernels unroll
@@ -119,7 +120,7 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
         block = _choose_lines(axes, a_chunk * vector, chunks, machine)
     else:
         points = a_chunk * depth * vector, a_chunk * wanted * vector
-        block = _choose_block(axes, points, wanted * vector, machine)
+        block = _choose_block(axes, points, wanted * vector, chunks, machine)
     blocks = [-(-(axis.end - axis.begin) // size) for axis, size in zip(axes, block, strict=True)]
     extents = [
         axis.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
@@ -322,20 +323,21 @@ def _choose_lines(axes: list[AxisPhases], point: int, chunks: int, machine: Mach
 
 
 def _choose_block(
-    axes: list[AxisPhases], points: tuple[int, int], sums: int, machine: Machine
+    axes: list[AxisPhases], points: tuple[int, int], sums: int, chunks: int, machine: Machine
 ) -> list[int]:
     """Return how many points of each axis one work item takes: long lines, a third of L2.
 
-    So much is read; what is written stays in half of it, until all phases of the outer axes
-    have written their parts of cache lines.  A line of sums of one panel stays in half of the
-    first cache.
+    Less where there would be few work items.  So much is read; what is written stays in half
+    of it, until all phases of the outer axes have written their parts of cache lines.  A line
+    of sums of one panel stays in half of the first cache.
     """
     sizes = [axis.end - axis.begin for axis in axes]
     block = list(sizes)
 
     def too_large() -> bool:
         extents = [a.step_in * (b - 1) + a.span for a, b in zip(axes, block, strict=True)]
-        return points[0] * math.prod(extents) > machine.l2 // 3
+        items = chunks * math.prod(-(-size // b) for size, b in zip(sizes, block, strict=True))
+        return points[0] * math.prod(extents) > machine.l2 // (3 if items >= FEW_ITEMS else 16)
 
     def too_many() -> bool:
         written = (a.step_out * b for a, b in zip(axes, block, strict=True))

@@ -42,7 +42,7 @@ KINDS = ((1, 0), (2, 1), (3, 1), (4, 1), (5, 1), (7, 1), (3, 2), (4, 2), (5, 2))
 
 MOST_POINT = 128  # bytes of one packed point: whole cache lines, but not many
 MANY_ITEMS = 16  # enough to keep workers busy to the end
-SMALL_ITEM = 1_000_000  # flops that are worth sums of their own
+SMALL_ITEM = 500_000  # flops that are worth sums of their own, of lanes without a group too
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,8 @@ def plan_grouped_weights(problem: Problem, machine: Machine) -> GroupedWeights:
     block = _choose_block(axes, (a_chunk * depth * vector, a_chunk * rows * vector), machine)
     blocks = [-(-axis.size_out // size) for axis, size in zip(axes, block, strict=True)]
     all_blocks = math.prod(blocks)
-    parts = choose_parts(problem, chunks, all_blocks)
+    done = problem.flops() // problem.groups * panels * lanes
+    parts = choose_parts(done, chunks, all_blocks)
     extents = [
         axis.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
     ]
@@ -154,9 +155,9 @@ def _choose_kind(axis: AxisPhases) -> int:
     return max(found, key=lambda kind: KINDS[kind][0], default=0)
 
 
-def choose_parts(problem: Problem, chunks: int, blocks: int) -> int:
+def choose_parts(done: int, chunks: int, blocks: int) -> int:
     """Return into how many parts the points are split: whatever the number of threads."""
-    worth = max(1, problem.flops() // SMALL_ITEM)
+    worth = max(1, done // SMALL_ITEM)
     return max(1, min(blocks, -(-MANY_ITEMS // chunks), worth))
 
 

@@ -18,12 +18,15 @@ MANY_RESIDUES = 4  # of a stride: vectors along points are packed for each of th
 def many_small_groups(problem: Problem, machine: Machine) -> bool:
     """Tell whether groups are many enough to be a vector's lanes, and too small to fill one.
 
-    Weights of depthwise channels leave fewer lanes empty even if they fill only half of one.
+    Weights of depthwise channels leave fewer lanes empty even if these fill a third of one;
+    or less, where they lie side by side.
     """
     products = problem.coarse_channels * problem.fine_channels
     lanes = machine.lanes(problem.dtype)
     if products == 1 and problem.wanted is Operand.WEIGHTS:
-        return problem.groups > 1 and 2 * problem.groups >= lanes
+        layouts = problem.coarse_layout, problem.fine_layout
+        beside = all("g" in layout.words[-1] for layout in layouts)
+        return problem.groups > 1 and (beside or 3 * problem.groups >= lanes)
     return problem.groups >= lanes and products <= MOST_PRODUCTS[problem.wanted]
 
 

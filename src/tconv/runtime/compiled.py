@@ -30,7 +30,7 @@ from tconv.runtime.kernels import (
     pack_weights_kernel,
     planes_kernel,
 )
-from tconv.runtime.launch import SMALL, Launch, addressable
+from tconv.runtime.launch import Launch, addressable, soon_done
 from tconv.runtime.scratch import address, on_lines
 
 Array = npt.NDArray[Any]
@@ -108,7 +108,7 @@ class Runner:
         self.letters = ("c", "f") if fine else ("f", "c")
         self.record, self.items = list(recipe.record), recipe.items
         self.scratch_bytes = -(-recipe.scratch * self.sums.itemsize // 64) * 64
-        self.single = problem.flops() < SMALL
+        self.single = soon_done(problem)
         self.launches: dict[tuple[tuple[int, ...], tuple[int, ...]], Launch] = {}
         self.no_bias = self.padded(np.zeros(problem.groups * problem.sizes[self.letters[1]]))
         if problem.activation is not None:

@@ -17,11 +17,12 @@ from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 from tconv.runtime import compiled
 from tconv.runtime.compiled import MOST_LAUNCHES, PackedWeights, Runner
 from tconv.runtime.kernels import grouped_kernel, grouped_weights_kernel, sweep_kernel
-from tconv.runtime.launch import SMALL, Launch, addressable
+from tconv.runtime.launch import Launch, addressable, soon_done
 from tconv.runtime.scratch import address
 
 Array = npt.NDArray[Any]
 
+FLOP = 3  # what one takes, in flops of a matrix product
 CACHE_LINE = 64  # bytes
 SAME_BANK = 2048  # bytes from point to point: memory takes lines so far apart one by one
 
@@ -38,6 +39,7 @@ class GroupedRunner(Runner):
         self.groups = np.minimum(firsts[:, None] + np.arange(lanes), groups - 1)
         self.recipe, self.item = recipe, numpy_dtype(problem.dtype).itemsize
         super().__init__(problem, recipe, grouped_kernel(problem.dtype))
+        self.single = soon_done(problem, FLOP)
         self.order: Array | None = None  # where packed weights come from, once it is known
         # By axis of the weights: which of it, for each tap of the outer axes and of the last.
         self.runs = [tuple(np.moveaxis(np.array(run), -1, 0)) for run in recipe.runs if run]
@@ -105,7 +107,7 @@ class GroupedWeightsRunner:
         self.kernel = grouped_weights_kernel(problem.dtype)
         self.sums_type = accumulator(problem.dtype)
         self.scratch_bytes = -(-recipe.scratch * self.sums_type.itemsize // 64) * 64
-        self.single = problem.flops() < SMALL
+        self.single = soon_done(problem, FLOP)
         self.launches: dict[tuple[tuple[int, ...], tuple[int, ...]], Launch] = {}
         lanes, panels = recipe.lanes, recipe.panels
         channels = problem.coarse_channels, problem.fine_channels

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tconv.problem import Problem
 from tconv.runtime import pool
 from tconv.runtime.scratch import scratch_address
 from tconv.threads import get_num_threads
@@ -23,6 +24,7 @@ _calls = count(secrets.randbits(62))  # scratch may hold anything, but hardly th
 _WRITE = [Struct(f"{some}q").pack_into for some in range(9)]  # addresses into a record
 
 SMALL = 500_000  # flops below which waking a worker costs more than it saves
+BYTE = 5  # flops that are done while one is read or written
 
 
 class Launch:
@@ -81,6 +83,11 @@ class Launch:
             scratch = scratch_address(size * threads)
             pool.run(self.kernel, where, scratch, size, self.items, threads)
         spare.append((record, where))
+
+
+def soon_done(problem: Problem, flop: int = 1) -> bool:
+    """Tell whether waking a worker costs more than it saves, by what a flop takes."""
+    return flop * problem.flops() + BYTE * problem.bytes() < SMALL
 
 
 def addressable(given: Array) -> Array:
