@@ -24,22 +24,27 @@ def many_small_groups(problem: Problem, machine: Machine) -> bool:
     products = problem.coarse_channels * problem.fine_channels
     lanes = machine.lanes(problem.dtype)
     if products == 1 and problem.wanted is Operand.WEIGHTS:
-        layouts = problem.coarse_layout, problem.fine_layout
-        beside = all("g" in layout.words[-1] for layout in layouts)
-        return problem.groups > 1 and (beside or 3 * problem.groups >= lanes)
+        return problem.groups > 1 and (_beside(problem) or 3 * problem.groups >= lanes)
     return problem.groups >= lanes and products <= MOST_PRODUCTS[problem.wanted]
 
 
 def few_groups_pay(problem: Problem, machine: Machine, *, no_lines: bool) -> bool:
     """Tell whether few depthwise channels are better as lanes, though they leave some empty.
 
-    Vectors along lines of points are better still, where there are any and a stride does not
-    split them into too many.
+    Vectors along lines of points are better still, where there are any; unless a stride splits
+    them into too many, or channels lie side by side and fill more than half of a vector.
     """
     if problem.groups == 1 or problem.coarse_channels * problem.fine_channels > 1:
         return False
-    many = problem.axes[-1].stride > MANY_RESIDUES
-    return no_lines or (many and 2 * problem.groups >= machine.lanes(problem.dtype))
+    many, twice = problem.axes[-1].stride > MANY_RESIDUES, 2 * problem.groups
+    lanes = machine.lanes(problem.dtype)
+    return no_lines or (many and twice >= lanes) or (_beside(problem) and twice > lanes)
+
+
+def _beside(problem: Problem) -> bool:
+    """Tell whether groups lie side by side in both arrays."""
+    layouts = problem.coarse_layout, problem.fine_layout
+    return all("g" in layout.words[-1] for layout in layouts)
 
 
 def faster(problem: Problem, machine: Machine, chosen: str) -> str:
