@@ -153,7 +153,7 @@ def _common(
         ahead=b.mul(step, row),
         ahead_step=row,
         ahead_rows=b.select(near, number(0), step),
-        ahead_points=r.step_in,
+        ahead_points=b.mul(b.select(near, number(0), r.far), r.step_in),
         ahead_panel=b.mul(r.step_in, lanes),
         stream=stream,
         out_ahead=b.select(b.icmp_signed("!=", stream, number(0)), number(0), out_ahead),

@@ -37,7 +37,7 @@ from tconv.plan.stretches import ROWS, Kind
 
 PANELS = (2, 1)  # that are summed together: they share cache lines
 MOST_PAIRED = 4  # taps of a piece, for two panels
-ANY_PANELS = {4: (2, 3, 1), 2: (2, 1), 1: (4, 1)}
+ANY_PANELS = {4: (2, 3, 1), 2: (2, 1), 1: (4, 2, 1)}
 """By points that are summed together: panels of kernels for any taps, as registers have room.
 
 Three are taken where twos would leave one: it would read all data again.
@@ -90,7 +90,7 @@ class _Kind:
 
     @property
     def joined(self) -> bool:
-        """Whether the last panel is summed with others, though it may not lie beside them."""
+        """Whether three panels are summed together, though the last may not lie beside others."""
         return not (self.kind.ratio or self.lines)
 
     @property
@@ -212,17 +212,18 @@ def _emit_panels(
         end = s.panels
         if panels > 1:
             left = b.sub(end, begin)
-            if not kind.joined:  # the last panel may not lie beside the one before
-                left = b.sub(left, b.zext(moved, I64))
-            elif 3 in groups and panels == 2:
+            apart = b.zext(moved, I64)
+            if 3 in groups:
                 odd = b.icmp_signed("==", b.and_(left, number(1)), number(1))
-                left = b.select(odd, larger(b, b.sub(left, number(3)), number(0)), left)
+                apart = b.select(odd, number(3), b.mul(apart, number(2)))
+            if panels != 3:  # the last panel may not lie beside the one before
+                left = larger(b, b.sub(left, apart), number(0))
             end = b.add(begin, b.sub(left, b.srem(left, number(panels))))
         with counted(b, end, carried, first=begin, step=panels) as panel:
             here = list(panel.carried)
             last = b.icmp_signed("==", b.add(panel.index, number(panels)), s.panels)
             back: ir.Value = number(0)
-            if panels == 1 or kind.joined:
+            if panels in (1, 3):
                 back = b.select(last, b.neg(s.back), back)
             soon = place(b, behind, b.mul(b.mul(panel.index, number(rows)), s.ahead_panel))
             _emit_ahead(b, kind, s, soon, (rows, panels))
@@ -249,7 +250,8 @@ def _emit_ahead(
     line = number(CACHE_LINE // (kind.panel_bytes // kind.shape.lanes))
     if not kind.ratio:
         lines = b.mul(s.ahead_points, number(most))
-        with b.if_then(b.icmp_signed(">", s.ahead_rows, number(0))):
+        # Loops that ask take longer than what they save, unless memory is far away.
+        with b.if_then(b.icmp_signed(">", s.ahead_points, number(0))):
             b.call(kind.ask, [soon, s.ahead_rows, s.ahead_step, lines, line])
         return
     with counted(b, s.ahead_rows, [soon]) as row:

@@ -36,7 +36,7 @@ class Sweep:
     ahead: ir.Value  # from the last row of taps to the last row that the next line will read
     ahead_step: ir.Value  # from row to row
     ahead_rows: ir.Value  # that it will read as the first; 0 where they are near
-    ahead_points: ir.Value  # from point to point, as many as lie between
+    ahead_points: ir.Value  # from point to point; 0 where only those who know them should ask
     ahead_panel: ir.Value  # what one panel of a point takes of such a row
     stream: ir.Value  # whether results are written past the caches
     out_ahead: ir.Value  # from what is written now to what will be soon; 0 where few is

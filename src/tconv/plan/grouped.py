@@ -40,7 +40,8 @@ SCALARS = (
     "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
     "block", "begin", "end", "blocks", "phases", "span",
     "outer_phases", "panel_weights", "width", "stage", "together", "apart", "stretches",
-    "stream",  # whether results are written past the caches, where each call's array allows it
+    "far",  # whether arrays are too large for the last cache
+    "stream",  # whether results are written past it, as far as each call's array allows it
     "most_phases", "scratch_sums", "scratch_outer",
     "activate", "slope", "zeros",  # an activation's address, parameter and bias, by the runner
 )  # fmt: skip
@@ -137,6 +138,7 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
     scratch = Scratch(item)
     scratch.take(depth * width * (math.prod(extents) + (ROWS - 1) * last.step_in))
     rows = math.prod(map(most_taps, axes[:-1]))
+    far = int(problem.bytes() > machine.l3 // STREAM)
     panel_weights = sum(len(run) * len(run[0]) for run in runs if run) * depth * wanted * lanes
     numbers = {
         "groups": problem.groups,
@@ -152,7 +154,8 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
         "together": _choose_together(last, a_chunk * vector),
         "apart": taps_apart(last),
         "stretches": len(stretches),
-        "stream": int(problem.bytes() > machine.l3 // STREAM),
+        "far": far,
+        "stream": far,
         "scratch_sums": scratch.take(line * stage * lanes),
         "scratch_outer": scratch.take_table(2 * rows),
         "activate": 0,
