@@ -60,15 +60,16 @@ class _Place:
     stored: ir.Type  # a pointer to elements of the arrays
 
 
-def emit_grouped_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
+def emit_grouped_weights(
+    module: ir.Module, shape: KernelShape, *, widening: bool = False
+) -> ir.Function:
     """Emit ``grouped_weights(record, scratch, item)``, public.
 
-    The target is ``[part][panel][coarse channel][fine channel][tap][lane]``.
+    The target is ``[part][panel][coarse channel][fine channel][tap][lane]``.  Elements that are
+    summed as another type are packed, or widened where they lie: groups must lie side by side.
     """
     pointer = FLOATS[shape.dtype].as_pointer()
-    pack, tally = emit_pack_groups(module, shape), emit_tally(module, shape)
-    alike = STORED[shape.dtype] == FLOATS[shape.dtype]
-    widening = tally if alike else emit_tally(module, shape, stored=True)
+    pack, tally = emit_pack_groups(module, shape), emit_tally(module, shape, stored=widening)
     made, b = function(
         module, f"grouped_weights_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
     )
@@ -76,6 +77,8 @@ def emit_grouped_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
     r = Record(b, record, FIELDS, ARRAYS)
     part = b.sdiv(item, r.chunks)
     where = _find(b, r, shape, scratch, (b.srem(item, r.chunks), part))
+    if STORED[shape.dtype] != FLOATS[shape.dtype]:
+        where = replace(where, direct=ir.Constant(I1, int(widening)))
     zero_fill(b, where.sums, b.mul(where.panels, where.panel_sums), shape.dtype)
     first = b.sdiv(b.mul(r.all_blocks, part), r.parts)
     last = b.sdiv(b.mul(r.all_blocks, b.add(part, number(1))), r.parts)
@@ -86,16 +89,7 @@ def emit_grouped_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
         lines = _note_extents(b, r, block)
         with b.if_then(b.not_(where.direct)):
             _pack_coarse(b, r, pack, block, where, lines)
-        if alike:
-            _run_lines(b, r, shape, tally, where, block, lines)
-        else:
-            with b.if_else(where.direct) as (there, packed):
-                with there:
-                    known = replace(where, direct=ir.Constant(I1, 1))
-                    _run_lines(b, r, shape, widening, known, block, lines)
-                with packed:
-                    known = replace(where, direct=ir.Constant(I1, 0))
-                    _run_lines(b, r, shape, tally, known, block, lines)
+        _run_lines(b, r, shape, tally, where, block, lines)
     b.ret_void()
     return made
 

@@ -104,7 +104,6 @@ class GroupedWeightsRunner:
     def __init__(self, problem: Problem, recipe: GroupedWeights) -> None:
         self.problem, self.recipe = problem, recipe
         self.dtype = numpy_dtype(problem.dtype)
-        self.kernel = grouped_weights_kernel(problem.dtype)
         self.sums_type = accumulator(problem.dtype)
         self.scratch_bytes = -(-recipe.scratch * self.sums_type.itemsize // 64) * 64
         self.single = soon_done(problem, FLOP)
@@ -128,7 +127,8 @@ class GroupedWeightsRunner:
         if launch is None:
             record = self._strided(coarse.strides, fine.strides)
             items, single = self.recipe.items, self.single
-            launch = Launch(self.kernel, record, self.scratch_bytes, items, single=single)
+            kernel = grouped_weights_kernel(self.problem.dtype, widening=self._widens(record))
+            launch = Launch(kernel, record, self.scratch_bytes, items, single=single)
             if len(self.launches) < MOST_LAUNCHES:
                 self.launches[coarse.strides, fine.strides] = launch
         launch(address(fine), address(coarse), address(sums))
@@ -141,6 +141,14 @@ class GroupedWeightsRunner:
             weights[:whole] = total[:-1].reshape(whole, *weights.shape[1:])
         weights[whole:] = total[-1, self.first : self.first + self.last]
         return True
+
+    def _widens(self, record: list[int]) -> bool:
+        """Tell whether elements are widened where they lie, for arrays of these steps."""
+        fields = grouped_weights_plan.FIELDS
+        names = ("source_g", "coarse_g", "depth", "rows")
+        beside = all(record[fields[name]] == 1 for name in names)
+        enough = self.problem.groups >= self.recipe.lanes
+        return beside and enough and self.dtype != self.sums_type
 
     def _strided(self, coarse: tuple[int, ...], fine: tuple[int, ...]) -> list[int]:
         """Return the record for arrays of these strides."""

@@ -80,9 +80,11 @@ def sweep_kernel(dtype: str, kind: Kind, lines: int, *, stored: bool) -> int:
 
 
 @cache
-def grouped_weights_kernel(dtype: str) -> int:
+def grouped_weights_kernel(dtype: str, *, widening: bool = False) -> int:
     """Return the address of ``grouped_weights(record, scratch, item)``."""
-    return _address("grouped_weights", dtype, emit_grouped_weights)
+    name = "grouped_weights_widening" if widening else "grouped_weights"
+    emit, shape = partial(emit_grouped_weights, widening=widening), kernel_shape(dtype, machine())
+    return _loaded(name, shape, emit, f"grouped_weights_{dtype}")
 
 
 @cache
