@@ -15,7 +15,6 @@ from tconv.codegen.build import (
     I64,
     STORED,
     STORED_BYTES,
-    VOID,
     counted,
     fma,
     function,
@@ -30,7 +29,8 @@ from tconv.codegen.build import (
     stream,
 )
 from tconv.codegen.squares import covered, sizes
-from tconv.codegen.stored import any_nan, narrow_numbers, rounded, widened
+from tconv.codegen.stored import any_nan, narrow_numbers, widened
+from tconv.codegen.sweep_calls import emit_ask, emit_finish
 from tconv.codegen.sweep_record import Sweep
 from tconv.plan.grouped import MEETING
 from tconv.plan.stretches import ROWS, Kind
@@ -127,11 +127,11 @@ def emit_sweep(module: ir.Module, baked: SweepShape) -> ir.Function:
     """
     shape = baked.shape
     arguments = sweep_arguments(shape, stored=baked.stored)
-    finish = _emit_finish(module, shape, stored=baked.stored)
+    finish = emit_finish(module, shape, stored=baked.stored)
     made, b = function(module, f"sweep_{shape.dtype}", arguments, public=True)
     most = max(rows * max(panels) for rows, panels in ANY_PANELS.items())
     room = b.alloca(FLOATS[shape.dtype], number(most * shape.lanes))
-    ask = _emit_ask(module, arguments[-2])
+    ask = emit_ask(module, arguments[-2])
     kind = _Kind(shape, baked.kind, baked.lines, baked.stored, finish, ask, room)
     common = Sweep.kept(b, made.args[0], FLOATS[shape.dtype].as_pointer())
     _emit_points(b, kind, common, made.args[1:])
@@ -261,19 +261,6 @@ def _emit_ahead(
             prefetch(b, place(b, here, b.mul(number(j), line)), near=2)
 
 
-def _emit_ask(module: ir.Module, pointer: ir.Type) -> ir.Function:
-    """Emit ``ask(soon, rows, step, lines, line)``: for so many cache lines of rows, backwards."""
-    made, b = function(module, "ask", [pointer, *[I64] * 4])
-    soon, rows, step, lines, line = made.args
-    with counted(b, rows, [soon]) as row:
-        (here,) = row.carried
-        row.carried = [place(b, here, b.neg(step))]
-        with counted(b, lines) as j:
-            prefetch(b, place(b, here, b.mul(j.index, line)), near=2)
-    b.ret_void()
-    return made
-
-
 def _emit_rows(
     b: ir.IRBuilder,
     kind: _Kind,
@@ -383,31 +370,3 @@ def _pieces(
         some = totals[v * rows : (v + 1) * rows]
         sums += piece(some, place(b, read, where), place(b, taken, step))
     return sums
-
-
-def _emit_finish(module: ir.Module, shape: KernelShape, *, stored: bool) -> ir.Function:
-    """Emit ``finish(out, sums, rows, panels, last, out_step, activate, slope, zeros)``.
-
-    Applies the activation, if there is one, to the sums of a tile and stores them.  Inside of
-    a tile the call would cost registers where there is none.
-    """
-    pointer = FLOATS[shape.dtype].as_pointer()
-    moved = STORED[shape.dtype].as_pointer() if stored else pointer
-    made, b = function(module, f"finish_{shape.dtype}", [moved, pointer, *[I64] * 6, pointer])
-    made.attributes.add("noinline")
-    out, sums, rows, panels, final, out_step, activate, slope, zeros = made.args
-    lanes, vector = number(shape.lanes), ir.VectorType(FLOATS[shape.dtype], shape.lanes)
-    action = ir.FunctionType(VOID, [pointer, pointer, *[I64] * 4]).as_pointer()
-    sizes_of = [b.mul(rows, panels), lanes, lanes]
-    with b.if_then(b.icmp_signed("!=", activate, number(0))):
-        b.call(b.inttoptr(activate, action), [sums, zeros, *sizes_of, slope])
-    with counted(b, panels) as panel, counted(b, rows) as row:
-        k = b.add(b.mul(panel.index, rows), row.index)
-        total = load(b, sums, b.mul(k, lanes), vector)
-        value = rounded(b, total, shape.dtype) if stored else total
-        last = b.icmp_signed("==", b.add(panel.index, number(1)), panels)
-        begin = b.select(last, final, b.mul(panel.index, lanes))
-        where = b.add(b.mul(row.index, out_step), begin)
-        store(b, value, out, where)
-    b.ret_void()
-    return made
