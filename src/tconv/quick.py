@@ -47,8 +47,8 @@ class Quick:
             return None  # a warning must be given every time
         run = engine.executable(activated(resolved.problem, activation), algorithm, bound=bound)
         strides = np.empty(run.problem.shape(op.wanted), first.dtype).strides
-        whole = all(stride % first.itemsize == 0 for stride in first.strides)
-        launch = run.launch(first.strides, strides) if whole else None
+        whole = all(stride % first.itemsize == 0 for stride in (*first.strides, *second.strides))
+        launch = run.launch(first.strides, strides, second.strides) if whole else None
         if launch is None:
             return None
         quick = Quick(run, launch, bias)
@@ -60,7 +60,10 @@ class Quick:
         """Pack and compute; None when the arrays need a closer look."""
         repacking = self._repacking
         if repacking is None:
-            return self(first, self._run.pack(weights), out)
+            given: Any = self._run.pack(weights)
+            if given.source.strides != weights.strides:
+                return None  # a copy was packed, which lies otherwise
+            return self(first, given, out)
         packed = repacking(weights)
         result = self(first, packed, out)
         repacking.spare.append(packed)

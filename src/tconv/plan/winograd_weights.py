@@ -9,7 +9,8 @@ from tconv.problem import Operand, Problem
 
 SCALARS = (
     "source", "target", "flag",  # addresses, filled in by each call
-    "phases", "parts", "panels", "blocks", "depth", "columns",
+    "first_panel", "panels",  # those of a slice, filled in likewise
+    "phases", "parts", "blocks", "depth", "columns",
     "entries", "straight",
     "group_weights",
     "group_step", "depth_step", "column_step",  # of the source, in elements
@@ -61,8 +62,9 @@ def plan_weight_transform(
         "starts": starts,
         "counts": counts,
     }
-    shared = ("panels", "depth", "columns", "group_weights", "parts")
+    shared = ("depth", "columns", "group_weights", "parts")
     numbers = {
+        "panels": recipe.slice,
         **{name: recipe.record[RECIPE[name]] for name in shared},
         "phases": len(recipe.phase_weights),
         "blocks": -(-problem.sizes[depth] // BLOCK),
