@@ -8,7 +8,7 @@ import pytest
 
 import tconv
 from strategies import as_float64
-from tconv import engine, reference
+from tconv import calls, engine, ops, reference
 from tconv.plan import winograd_choice
 from tconv.plan.check_winograd import check_winograd
 from tconv.plan.winograd import plan_winograd
@@ -125,11 +125,14 @@ def few_bytes(monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401 - a fixtu
     monkeypatch.setattr(winograd_choice, "MOST_UNBOUND", -(1 << 40))
     for cached in (engine.plan, engine.executable):
         cached.cache_clear()
-    monkeypatch.setattr(tconv.ops, "_QUICK", {})
+    for known in (ops._CALLS, calls._CALLS):  # noqa: SLF001 - nobody else sees them
+        known.clear()
     monkeypatch.setattr(winograd_choice, "MOST_SLICE", 1 << 18)
     yield
     for cached in (engine.plan, engine.executable):
         cached.cache_clear()
+    for known in (ops._CALLS, calls._CALLS):  # noqa: SLF001 - as above
+        known.clear()
 
 
 @pytest.mark.usefixtures("few_bytes")

@@ -4,6 +4,7 @@ from llvmlite import ir
 
 from tconv.codegen.block import KernelShape, Record
 from tconv.codegen.build import (
+    FLOATS,
     I64,
     STORED,
     counted,
@@ -15,8 +16,16 @@ from tconv.codegen.build import (
     store,
 )
 from tconv.codegen.lines import Found, Lines, column_place, copy_line, pack_lines
-from tconv.codegen.stored import lies_in_pairs
-from tconv.plan.weights import ARRAYS, CELL_ARRAYS, CELL_FIELDS, FIELDS, NOWHERE
+from tconv.codegen.stored import lies_in_pairs, widened
+from tconv.plan.weights import (
+    ARRAYS,
+    CELL_ARRAYS,
+    CELL_FIELDS,
+    FIELDS,
+    NOWHERE,
+    PICK_ARRAYS,
+    PICK_FIELDS,
+)
 
 
 def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
@@ -114,6 +123,28 @@ def emit_pack_cells(module: ir.Module, shape: KernelShape) -> ir.Function:
                 value = b.select(there, read, ir.Constant(kind, 0))
                 store(b, value, target, b.add(b.mul(k.index, width), here))
                 found.look(b, value)
+    found.raise_flag(b, r.pointer_to("flag", I64.as_pointer()))
+    b.ret_void()
+    return made
+
+
+def emit_pick_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
+    """Emit ``pick_weights(record, scratch, item)``, public.
+
+    The only item is all of them: each is taken from where the table says, and kept in the type
+    of sums.
+    """
+    stored, sums = STORED[shape.dtype].as_pointer(), FLOATS[shape.dtype].as_pointer()
+    made, b = function(
+        module, f"pick_weights_{shape.dtype}", [I64.as_pointer(), stored, I64], public=True
+    )
+    r = Record(b, made.args[0], PICK_FIELDS, PICK_ARRAYS)
+    source, target = r.pointer_to("source", stored), r.pointer_to("target", sums)
+    found = Found(b, shape)
+    with counted(b, r.count) as each:
+        offset = load(b, r.offsets, each.index)
+        found.look(b, load(b, source, offset))
+        store(b, widened(b, source, offset, shape.dtype), target, each.index)
     found.raise_flag(b, r.pointer_to("flag", I64.as_pointer()))
     b.ret_void()
     return made

@@ -127,3 +127,20 @@ def plan_cell_packing(problem: Problem, recipe: Cells, strides: tuple[int, ...])
         "depth_step": letters["c"],
     }
     return make_record(CELL_SCALARS, CELL_ARRAYS, numbers, {"offsets": offsets})
+
+
+PICK_SCALARS = (
+    "source", "target", "flag",  # addresses, filled in by each call
+    "count",
+)  # fmt: skip
+"""The numbers of the record that picks weights one by one, in order."""
+
+PICK_ARRAYS = ("offsets",)
+"""Where each of them lies."""
+
+PICK_FIELDS = {name: place for place, name in enumerate((*PICK_SCALARS, *PICK_ARRAYS))}
+
+
+def plan_picking(offsets: list[int]) -> tuple[int, ...]:
+    """Return the record that picks weights from so many elements behind the first one."""
+    return make_record(PICK_SCALARS, PICK_ARRAYS, {"count": len(offsets)}, {"offsets": offsets})
