@@ -27,6 +27,8 @@ from tconv.plan.weights import (
     PICK_FIELDS,
 )
 
+AHEAD = 2  # sets of lines, until weights come from memory
+
 
 def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
     """Emit ``pack_weights(record, scratch, item)``, public.
@@ -53,6 +55,8 @@ def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
     last = smaller(b, r.depth, b.add(first, r.block))
     units = b.sdiv(b.add(b.sub(last, first), b.sub(r.unit, number(1))), r.unit)
     found = Found(b, shape)
+    places = _places(b, r, made.args[1], panel, b.select(narrow, r.narrow, r.wide))
+    ahead = b.mul(b.mul(number(AHEAD), r.unit), r.depth_step)
     with counted(b, units) as turn:
         k = b.add(first, b.mul(turn.index, r.unit))
         count = b.mul(smaller(b, r.unit, b.sub(last, k)), r.entries)
@@ -62,10 +66,9 @@ def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
                 source=place(b, source, b.mul(k, r.depth_step)),
                 offsets=place(b, r.offsets, begin),
                 target=place(b, target, b.mul(k, width)),
-                places=place(b, b.select(narrow, r.narrow, r.wide), begin),
-                steps=place(b, r.panel_steps, begin),
-                panel=panel,
+                places=place(b, places, begin),
                 column_step=r.column_step,
+                ahead=ahead,
                 filled=smaller(b, left, width),
                 narrow=narrow,
                 pairs=lies_in_pairs(shape.dtype, shape.vectors),
@@ -74,6 +77,17 @@ def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
     found.raise_flag(b, r.pointer_to("flag", I64.as_pointer()))
     b.ret_void()
     return made
+
+
+def _places(
+    b: ir.IRBuilder, r: Record, scratch: ir.Value, panel: ir.Value, first: ir.Value
+) -> ir.Value:
+    """Note where the lines of a panel go, given where those of the first one do."""
+    places = b.bitcast(scratch, I64.as_pointer())
+    with counted(b, b.mul(r.sets, b.mul(r.unit, r.entries))) as line:
+        further = b.mul(panel, load(b, r.panel_steps, line.index))
+        store(b, b.add(load(b, first, line.index), further), places, line.index)
+    return places
 
 
 def emit_pack_cells(module: ir.Module, shape: KernelShape) -> ir.Function:

@@ -17,7 +17,7 @@ SCALARS = (
 )  # fmt: skip
 """The numbers of a record, in order."""
 
-ARRAYS = ("offsets", "places", "steps", "taps", "rows", "starts", "counts")
+ARRAYS = ("offsets", "places", "taps", "rows", "starts", "counts")
 """For each tap of the window that some phase has, as lines are packed: where it lies in the
 source, and its line in the working memory.  For each phase and part: the lines of its taps, a
 line of zeros for missing ones; and the rows of each point's matrix, or -1.  For each phase and
@@ -54,7 +54,6 @@ def plan_weight_transform(
     arrays = {
         "offsets": offsets,
         "places": [line * width for line in range(len(order))],
-        "steps": [0] * len(order),
         "taps": [
             len(order) if tap is None else line_of[tap] for part in parts for tap in part.taps
         ],

@@ -18,7 +18,13 @@ from tconv.plan.grouped import Grouped
 from tconv.plan.in_place import segments_in_place
 from tconv.plan.overlap import Overlap
 from tconv.plan.planes import Planes
-from tconv.plan.weights import packing_items, plan_cell_packing, plan_packing, plan_picking
+from tconv.plan.weights import (
+    packing_items,
+    packing_scratch,
+    plan_cell_packing,
+    plan_packing,
+    plan_picking,
+)
 from tconv.plan.winograd import Winograd
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 from tconv.runtime.correlate import CorrelateRunner
@@ -333,7 +339,8 @@ class GatherRunner(TileRunner):
         """Return the kernel that packs, its record, work items and bytes of scratch."""
         problem, recipe = self.problem, self.recipe
         record = plan_packing(problem, recipe, steps)
-        return pack_weights_kernel(problem.dtype), record, packing_items(record, problem.groups), 0
+        kernel, scratch = pack_weights_kernel(problem.dtype), -(-packing_scratch(record) // 64) * 64
+        return kernel, record, packing_items(record, problem.groups), scratch
 
     def padded(self, bias: Array) -> Array:
         """Return the bias with zeros where panels have channels and the result has none."""
