@@ -158,11 +158,14 @@ def worths(problem: Problem, machine: Machine, *, bound: bool = True) -> list[Wo
     made: list[Worth] = []
     most = math.inf
     for cuts in sorted(_allowed(splits), key=_multiplied):
-        if WEIGHED_IMAGES * (floor * _multiplied(cuts) + moved) > most:
+        least = floor * _multiplied(cuts) + moved
+        if WEIGHED_IMAGES * least > most:
             break  # and so do all others: they multiply more
         kept = _weights(problem, machine, cuts)
-        alone, among_many = (each + moved for each in _cycles(problem, machine, cuts, kept))
         weights = WEIGHT * kept / machine.vector_bytes
+        if made and not bound and least + weights >= EVEN * direct:
+            continue  # it would be refused
+        alone, among_many = (each + moved for each in _cycles(problem, machine, cuts, kept))
         waiting = _waiting(problem, machine, cuts) / shared_bytes(machine)
         sliced = kept + shared_bytes(machine) * min(1.0, waiting) > room
         rounds = waiting if sliced else 0.0  # slices are transformed for each
