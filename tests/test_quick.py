@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 
 import tconv
-from tconv import ops
+from tconv import calls, ops
 from tconv.runtime.compiled import MOST_KEPT
 
 Array = npt.NDArray[Any]
@@ -22,20 +22,22 @@ def whole(shape: tuple[int, ...], seed: int) -> Array:
 
 def quick_ones() -> list[Any]:
     """Return what packs into memory that is used again, of all quick calls."""
-    kept = [quick._repacking for quick in ops._QUICK.values()]  # noqa: SLF001 - nobody else sees it
+    kept = [quick._repacking for quick in ops._CALLS]  # noqa: SLF001 - nobody else sees it
     return [each for each in kept if each is not None]
 
 
 @pytest.fixture
 def data() -> Array:
     """Return a picture; no quick call is known yet."""
-    ops._QUICK.clear()  # noqa: SLF001 - as above
+    for known in (ops._CALLS, calls._CALLS):  # noqa: SLF001 - as above
+        known.clear()
     return whole((1, 8, 5, 4), 1)
 
 
 def expected(data: Array, weights: Array) -> Array:
-    """Return what the long way finds: a list is no key."""
-    return tconv.conv_transpose(data, weights, padding=[1, 1])
+    """Return what the long way finds: the first call of what is bound."""
+    bound = tconv.onnx.ConvTranspose(pads=[1, 1, 1, 1]).bind(weights, algorithm="direct")
+    return bound(data)
 
 
 def test_other_weights_are_packed_again(data: Array) -> None:
@@ -121,3 +123,95 @@ def test_a_result_on_top_of_the_weights_is_refused_every_time(data: Array) -> No
     for _ in range(2):
         with pytest.raises(tconv.ProblemError):
             tconv.conv(data, weights, out=out)
+
+
+def test_another_bias_is_added_every_time(data: Array) -> None:
+    """By functions and by operators; one that is infinite reaches its channel alone."""
+    weights = whole(SHAPE, 2)
+    plain = expected(data, weights)
+    op = tconv.onnx.ConvTranspose(pads=[1, 1, 1, 1])
+    for seed in range(4):
+        bias = whole((8,), seed)
+        bias[seed] = np.inf
+        due = plain + bias[:, None, None]
+
+        np.testing.assert_array_equal(tconv.conv_transpose(data, weights, bias, padding=1), due)
+        np.testing.assert_array_equal(op(data, weights, bias), due)
+        np.testing.assert_array_equal(op(data, weights, bias=bias), due)
+        np.testing.assert_array_equal(op(data, weights), plain)
+        np.testing.assert_array_equal(tconv.conv_transpose(data, weights, padding=1), plain)
+
+
+def test_a_bias_of_another_kind_is_looked_at_every_time(data: Array) -> None:
+    """Its type, its length, and whether the result lies on top of it."""
+    weights, bias = whole(SHAPE, 2), whole((8,), 3)
+    out = np.empty((1, 8, 5, 4), np.float32)
+    for _ in range(3):
+        tconv.conv_transpose(data, weights, bias, padding=1, out=out)
+        with pytest.raises(tconv.ProblemError):
+            tconv.conv_transpose(data, weights, bias.astype(np.float64), padding=1)
+        with pytest.raises(tconv.ProblemError):
+            tconv.conv_transpose(data, weights, bias[:7], padding=1)
+        with pytest.raises(tconv.ProblemError):
+            tconv.conv_transpose(data, weights, out[0, :, 0, 0], padding=1, out=out)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+@pytest.mark.parametrize(
+    ("shape", "given", "settings"),
+    [
+        ((2, 3, 16, 17), (16, 3, 3, 3), {"padding": 1}),  # planes
+        ((1, 8, 8, 8), (8, 3, 2, 2), {"stride": 2}),
+        ((1, 56, 20, 20), (56, 1, 9, 9), {"stride": 3, "padding": 4}),  # overlap
+        ((1, 1, 256), (8, 1, 16), {"stride": 8}),
+        ((1, 32, 9, 8), (32, 1, 4, 4), {"stride": 2, "padding": 1, "groups": 32}),  # grouped
+        ((2, 7, 9), (7, 40, 3), {}),
+    ],
+)
+def test_few_channels_are_packed_again_too(
+    data: Array,
+    shape: tuple[int, ...],
+    given: tuple[int, ...],
+    settings: dict[str, Any],
+    dtype: str,
+) -> None:
+    """Call after call, from weights that lie anyhow; infinite ones are noticed."""
+    first = whole(shape, 1).astype(dtype)
+    transposed = given[0] == shape[1]
+    call, kind = (
+        (tconv.conv_transpose, ops._ConvTranspose)  # noqa: SLF001 - the operator behind it
+        if transposed
+        else (tconv.conv, ops._Conv)  # noqa: SLF001
+    )
+    room = whole((*given[::-1], 2), 0).astype(dtype)
+    lying = [np.empty(given, dtype), room[..., 1].T]
+    for seed in range(3):
+        for weights in lying:
+            weights[:] = whole(given, seed)
+            if seed == 1:
+                weights.reshape(-1)[0:1] = np.inf
+                weights[0, 0, ..., 0] = np.inf
+            due = kind(**settings).bind(weights, algorithm="direct")(first)
+
+            np.testing.assert_array_equal(call(first, weights, **settings), due)
+    assert data.size
+
+
+def test_an_operator_knows_its_calls_by_all_that_they_ask(data: Array) -> None:
+    """Other attributes, and sizes that are asked for, are other calls."""
+    weights = whole(SHAPE, 2)
+    one, two = (
+        tconv.openvino.ConvolutionBackpropData(
+            strides=[2, 2], pads_begin=[0, 0], pads_end=[0, 0], dilations=[step, step],
+            reading="engine",
+        )
+        for step in (1, 2)
+    )  # fmt: skip
+    for _ in range(3):
+        shapes = [each(data, weights).shape for each in (one, two)]
+        asked = [one(data, weights, size).shape for size in ((11, 9), (12, 10), [11, 9])]
+
+        assert shapes == [(1, 8, 11, 9), (1, 8, 13, 11)]
+        assert asked == [(1, 8, 11, 9), (1, 8, 12, 10), (1, 8, 11, 9)]
+    with pytest.raises(tconv.ProblemError):
+        one(data, weights, (True, 9))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import FrozenInstanceError
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -23,9 +23,9 @@ from tconv.dialects.operator import BIAS, Operator, ShapeLike
 from tconv.errors import ProblemError, UnsupportedError
 from tconv.plan import ALGORITHMS, Plan
 from tconv.problem import Activation, Operand, Problem
-from tconv.quick import Packed, Quick, Result, activated
+from tconv.quick import MOST_QUICK, Calls, Packed, Quick, Result, activated
 
-MOST_QUICK = 256  # shapes that a bound operator remembers
+_CALLS = Calls()
 
 
 class Runnable(Operator):
@@ -57,7 +57,20 @@ class Runnable(Operator):
         if bias is not None:
             _check_bias(self, third)
             third = bias
-        return _compute(self, first, second, third, out, packed=None)
+        added, request = (third, None) if third is None or self.third in BIAS else (None, third)
+        key: object = None
+        if self.wanted is not Operand.WEIGHTS and (request is None or _plain(request)):
+            arrays: Any = first, second, added
+            key = _CALLS.key((self, request), arrays)
+            quick = None if key is None else _CALLS.find(key)
+            if quick is not None:
+                done = _CALLS.run(quick, arrays, out)
+                if done is not None:
+                    return done
+        result = _compute(self, first, second, third, out, packed=None)
+        if key is not None:
+            _CALLS.learn(key, self, arrays, cast("tuple[int, ...] | None", request))
+        return result
 
     def bind(
         self,
@@ -187,6 +200,11 @@ class Bound:
         if op.third is not None and op.third not in BIAS:
             third = (None,) * spatial
         op.resolve((None,) * (spatial + 2), second.shape, third, dtype=dtype)
+
+
+def _plain(request: object) -> bool:
+    """Tell whether a request can be known again: True is 1 to a dictionary, but not to us."""
+    return type(request) is tuple and all(type(number) is int for number in request)
 
 
 def check_algorithm(title: str, algorithm: object) -> None:

@@ -18,6 +18,7 @@ from tconv.settings import settings
 try:
     from tconv.runtime import grouped, kernels
     from tconv.runtime.overlap import OverlapRunner
+    from tconv.runtime.sliced import SlicedRunner
     from tconv.runtime.winograd import WinogradRunner
 except UnsupportedError as error:
     NO_COMPILER = error.wrong
@@ -37,13 +38,17 @@ class Executable:
         self._taps = TapRunner(plan.problem)
         self._compiled: Any = None
         if isinstance(plan.recipe, Winograd):
-            self._compiled = WinogradRunner(plan.problem, plan.recipe)
+            sliced = plan.recipe.slice < plan.recipe.panels
+            kind = SlicedRunner if sliced else WinogradRunner
+            self._compiled = kind(plan.problem, plan.recipe)
         elif isinstance(plan.recipe, Overlap):
             self._compiled = OverlapRunner(plan.problem, plan.recipe)
         elif not isinstance(plan.recipe, TapProducts):
             self._compiled = grouped.runner(plan.problem, plan.recipe)
 
-    def launch(self, source: tuple[int, ...], target: tuple[int, ...]) -> Any | None:  # noqa: ANN401 - known only with a compiler
+    def launch(
+        self, source: tuple[int, ...], target: tuple[int, ...], weights: tuple[int, ...]
+    ) -> Any | None:  # noqa: ANN401 - known only with a compiler
         """Return a kernel that needs nothing but addresses, where there is one.
 
         It takes those of the data, the result, `PackedWeights.address` and
@@ -52,6 +57,8 @@ class Executable:
         """
         if self._compiled is None or self.problem.wanted is Operand.WEIGHTS:
             return None
+        if isinstance(self._compiled, SlicedRunner):
+            return self._compiled.watch(source, target, weights)
         watch = getattr(self._compiled, "watch", self._compiled.launch)
         return watch(source, target)
 
@@ -65,7 +72,7 @@ class Executable:
         """What the order of packed weights depends on: equal means interchangeable."""
         problem = self.problem
         recipe = self.plan.recipe
-        names = ("runs", "taps", "columns", "phase_weights")
+        names = ("runs", "taps", "columns", "phase_weights", "slice")
         order = tuple(getattr(recipe, name, None) for name in names)
         return problem.weights_layout, problem.groups, problem.dtype, type(recipe), order
 

@@ -6,17 +6,17 @@ from typing import Any, cast
 import numpy as np
 
 from tconv.arrays import take_array
-from tconv.calls import MOST_QUICK, Runnable
+from tconv.calls import Runnable
 from tconv.dialects import functional as words
 from tconv.dialects.functional import Numbers
 from tconv.dialects.shapes import parse_request
-from tconv.quick import Quick, Result
+from tconv.quick import Calls, Result
 
 Shape = Sequence[int]
 
 _CONV = ("stride", "padding", "dilation", "groups", "layout")
 _CONV_TRANSPOSE = ("stride", "padding", "output_padding", "groups", "dilation", "layout")
-_QUICK: dict[object, Quick] = {}
+_CALLS = Calls()
 
 
 class _Conv(words.Conv, Runnable): ...
@@ -181,43 +181,26 @@ def _forward(  # noqa: PLR0913 - a tuple of them would take its time to make
     values: tuple[Any, ...],
     data: Any,  # noqa: ANN401 - what people give, as below
     weight: Any,  # noqa: ANN401
-    bias: object,
+    bias: Any,  # noqa: ANN401
     out: Result | None,
 ) -> Result:
     """Run, by the short way if a call like this one was checked before."""
-    key = None
-    if (
-        type(data) is np.ndarray
-        and type(weight) is np.ndarray
-        and (dtype := data.dtype) is weight.dtype
-        and bias is None
-    ):
-        types = tuple(map(type, values))
-        # True is 1 to a dictionary, but not to us; so is (True, True).
-        if dtype.isnative and (tuple not in types or all(map(_plain, values))):
-            key = (
-                kind, values, types, dtype,
-                data.shape, data.strides, weight.shape, weight.strides,
-            )  # fmt: skip
-            try:
-                quick = _QUICK.get(key)
-            except TypeError:  # a list is a good argument, but no key
-                quick = key = None
-            if quick is not None and (out is None or not _overlap(out, weight)):
-                result = quick.eager(data, weight, out)
-                if result is not None:
-                    return result
+    key: object = None
+    types = tuple(map(type, values))
+    # True is 1 to a dictionary, but not to us; so is (True, True).
+    if tuple not in types or all(map(_plain, values)):
+        arrays = data, weight, bias
+        key = _CALLS.key((kind, values, types), arrays)
+        quick = None if key is None else _CALLS.find(key)
+        if quick is not None:
+            done = _CALLS.run(quick, arrays, out)
+            if done is not None:
+                return done
     op = kind(**dict(zip(names, values, strict=True)))
     result = _checked(op, data, weight, bias, out)
-    if key is not None and data.ndim == weight.ndim and len(_QUICK) < MOST_QUICK:
-        quick = Quick.make(op, data, weight)
-        if quick is not None:
-            _QUICK[key] = quick
+    if key is not None and data.ndim == weight.ndim:
+        _CALLS.learn(key, op, arrays)
     return result
-
-
-def _overlap(out: object, weight: Any) -> bool:  # noqa: ANN401 - an array
-    return not isinstance(out, np.ndarray) or np.may_share_memory(out, weight)
 
 
 def _plain(value: object) -> bool:

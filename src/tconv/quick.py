@@ -1,5 +1,7 @@
 """Calls that were checked before: for arrays of the same shapes, what is left is addresses."""
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +15,9 @@ from tconv.runtime.scratch import address
 
 Result = np.ndarray[Any, np.dtype[Any]]
 Packed = dict[object, object]
+
+
+MOST_QUICK = 256  # calls that are remembered
 
 
 class Quick:
@@ -38,17 +43,18 @@ class Quick:
         activation: Activation | None = None,
         algorithm: str | None = None,
         *,
+        request: tuple[int, ...] | None = None,
         bound: bool = False,
     ) -> "Quick | None":
         """Return the quick way, where kernels take the arrays as they are."""
-        third = None if bias is None else bias.shape
+        third = request if bias is None else bias.shape
         resolved = op.resolve(first.shape, second.shape, third, dtype=first.dtype)
         if resolved.problem is None or resolved.other_pads is not None:
             return None  # a warning must be given every time
         run = engine.executable(activated(resolved.problem, activation), algorithm, bound=bound)
         strides = np.empty(run.problem.shape(op.wanted), first.dtype).strides
-        whole = all(stride % first.itemsize == 0 for stride in first.strides)
-        launch = run.launch(first.strides, strides) if whole else None
+        whole = all(stride % first.itemsize == 0 for stride in (*first.strides, *second.strides))
+        launch = run.launch(first.strides, strides, second.strides) if whole else None
         if launch is None:
             return None
         quick = Quick(run, launch, bias)
@@ -56,13 +62,19 @@ class Quick:
             quick._repacking = run.repacking(second.strides)
         return quick
 
-    def eager(self, first: Array, weights: Array, out: Result | None) -> Result | None:
+    def eager(
+        self, first: Array, weights: Array, bias: Array | None, out: Result | None
+    ) -> Result | None:
         """Pack and compute; None when the arrays need a closer look."""
+        padded = None if bias is None else self._run.padded_bias(bias)
         repacking = self._repacking
         if repacking is None:
-            return self(first, self._run.pack(weights), out)
+            given: Any = self._run.pack(weights)
+            if given.source.strides != weights.strides:
+                return None  # a copy was packed, which lies otherwise
+            return self(first, given, out, padded)
         packed = repacking(weights)
-        result = self(first, packed, out)
+        result = self(first, packed, out, padded)
         repacking.spare.append(packed)
         return result
 
@@ -70,8 +82,17 @@ class Quick:
         """Return the weights that the call before this one packed."""
         return known[self._run.packing]
 
-    def __call__(self, first: Array, weights: Any, out: Result | None) -> Result | None:  # noqa: ANN401 - as above
-        """Compute; None when the arrays need a closer look."""
+    def __call__(
+        self,
+        first: Array,
+        weights: Any,  # noqa: ANN401 - as above
+        out: Result | None,
+        padded: Array | None = None,
+    ) -> Result | None:
+        """Compute; None when the arrays need a closer look.
+
+        What is padded is the bias, if it is not the one that was known before.
+        """
         source = address(first)
         if out is None:
             out = np.empty(self._shape, self._dtype)
@@ -84,8 +105,77 @@ class Quick:
         target = address(out)
         if (source | target) % self._item or not weights.finite:
             return None
-        done = self._launch(source, target, weights.address, self._added)
+        added = self._added if padded is None else address(padded)
+        done = self._launch(source, target, weights.address, added)
         return None if done is False else out
+
+
+class Calls:
+    """Calls that were checked before, by what was asked and the shapes and strides of arrays."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, Quick | None] = {}
+
+    def key(self, asked: object, arrays: tuple[Any, Any, Any]) -> object:
+        """Return what a call is known by; None if it is none of those that can be quick.
+
+        The arrays are data, weights, and a bias if there is one.
+        """
+        first, second, bias = arrays
+        if type(first) is not np.ndarray or type(second) is not np.ndarray:
+            return None
+        dtype = first.dtype
+        if dtype is not second.dtype or not dtype.isnative:
+            return None
+        if bias is None:
+            return asked, dtype, first.shape, first.strides, second.shape, second.strides
+        if type(bias) is not np.ndarray or bias.dtype is not dtype:
+            return None
+        shapes = first.shape, first.strides, second.shape, second.strides, bias.shape
+        return asked, dtype, shapes
+
+    def find(self, key: object) -> Quick | None:
+        """Return the quick way of a call, where one is known."""
+        try:
+            return self._known.get(key)
+        except TypeError:  # a list is a good argument, but no key
+            return None
+
+    @staticmethod
+    def run(
+        quick: Quick, arrays: tuple[Array, Array, Array | None], out: Result | None
+    ) -> Result | None:
+        """Return the result of a call that is known; None if it needs a closer look."""
+        first, second, bias = arrays
+        if out is not None and (
+            not isinstance(out, np.ndarray)
+            or np.may_share_memory(out, second)
+            or (bias is not None and np.may_share_memory(out, bias))
+        ):
+            return None
+        return quick.eager(first, second, bias, out)
+
+    def learn(
+        self,
+        key: object,
+        op: Operator,
+        arrays: tuple[Array, Array, Array | None],
+        request: tuple[int, ...] | None = None,
+    ) -> None:
+        """Remember a call that went well; also that there is no quick way, as for some."""
+        if len(self._known) >= MOST_QUICK:
+            return
+        with suppress(TypeError):  # as above
+            if key not in self._known:
+                self._known[key] = Quick.make(op, *arrays, request=request)
+
+    def clear(self) -> None:
+        """Forget all calls."""
+        self._known.clear()
+
+    def __iter__(self) -> Iterator[Quick]:
+        """Go through the quick ways."""
+        return iter([quick for quick in self._known.values() if quick is not None])
 
 
 def activated(problem: Problem, activation: Activation | None) -> Problem:

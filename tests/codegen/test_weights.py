@@ -13,10 +13,20 @@ from hypothesis import strategies as st
 from codegen.meanings import Array, Code, pack_weights_meaning
 from strategies import a_problem, as_float64, whole_numbers
 from tconv.codegen.block import KernelShape
-from tconv.codegen.weights import emit_pack_weights
+from tconv.codegen.weights import emit_pack_weights, emit_pick_weights
 from tconv.jit import host_machine
 from tconv.plan.gather import Gather, plan_gather
-from tconv.plan.weights import ARRAYS, BLOCK, FIELDS, SCALARS, packing_items, plan_packing
+from tconv.plan.weights import (
+    ARRAYS,
+    BLOCK,
+    FIELDS,
+    PICK_FIELDS,
+    SCALARS,
+    packing_items,
+    packing_scratch,
+    plan_packing,
+    plan_picking,
+)
 from tconv.problem import Axis, Layout, Operand, Problem
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
@@ -64,8 +74,9 @@ class Packing:
         for name, array in (("source", self.weights), ("target", target), ("flag", flag)):
             record[FIELDS[name]] = array.ctypes.data
         made, name = code(self.problem.dtype)
+        places = np.empty(packing_scratch(tuple(record)), np.uint8)
         for item in range(packing_items(tuple(record), self.problem.groups)):
-            made.call(name, np.array(record), 0, item)
+            made.call(name, np.array(record), places, item)
         return target, not flag[0]
 
     def meant(self) -> tuple[Array, bool]:
@@ -199,3 +210,22 @@ def test_the_largest_finite_weights_do_not_raise_the_flag(dtype: str) -> None:
     packing.weights.flat[::2] = limits.smallest_subnormal
 
     assert packing.compiled()[1]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_picked_weights_are_those_of_the_table(dtype: str) -> None:
+    """In its order, as sums are kept; one that is not finite is noticed if it is picked."""
+    made = Code()
+    name = made.add(emit_pick_weights(made.module, shape_of(dtype)))
+    weights = whole_numbers((40,), dtype, 1, most=100)
+    weights[7] = np.inf
+    sums = np.float64 if dtype == "float64" else np.float32
+    for offsets in ([], [3], [5, 1, 1, 39, 0], [2, 7, 3]):
+        target, flag = np.full(len(offsets) + 1, 99, sums), np.zeros(1, np.int64)
+        record = list(plan_picking(offsets))
+        for field, array in (("source", weights), ("target", target), ("flag", flag)):
+            record[PICK_FIELDS[field]] = array.ctypes.data
+        made.call(name, np.array(record), 0, 0)
+
+        np.testing.assert_array_equal(target, [*as_float64(weights)[offsets], 99])
+        assert flag[0] == (7 in offsets)

@@ -168,7 +168,7 @@ def small(wanted: Operand) -> tuple[Problem, Winograd]:
     [
         ("patch_reads", 1), ("patch_writes", 16), ("read_steps", 1), ("write_steps", 16),
         ("part_reads", 1), ("segment_count", -1), ("patch_points", -1), ("ends", -3),
-        ("spans", -1), ("pitches", -1), ("matrix_start", 16), ("matrix_next", 10**6),
+        ("spans", -1), ("pitches", -1), ("matrix_start", 32), ("matrix_next", 10**6),
     ],
 )  # fmt: skip
 def test_a_wrong_table_is_refused(wanted: Operand, name: str, change: int) -> None:

@@ -12,12 +12,15 @@ from tconv.codegen.build import (
     load,
     number,
     place,
+    prefetch,
     smaller,
     splat,
     store,
 )
 from tconv.codegen.squares import covered, sizes, turned_in
 from tconv.codegen.stored import line_of, line_place
+
+FEW_LINES = 2  # fewer are packed by code that panels without all columns need, too
 
 EXPONENTS = {
     "float16": 0x7C00,
@@ -34,18 +37,16 @@ class Lines:
     source: ir.Value
     offsets: ir.Value  # of each line in the source
     target: ir.Value
-    places: ir.Value  # of each line in the target, and how much further each panel lies
-    steps: ir.Value
-    panel: ir.Value
+    places: ir.Value  # of each line in the target
     column_step: ir.Value
+    ahead: ir.Value  # how much further the source is asked for, in time to be read
     filled: ir.Value  # columns that there are
     narrow: ir.Value  # whether a line is one vector
     pairs: bool  # whether tiles want the columns of two vectors in pairs
 
     def line(self, b: ir.IRBuilder, index: ir.Value) -> ir.Value:
         """Return where a line goes."""
-        further = b.mul(self.panel, load(b, self.steps, index))
-        return place(b, self.target, b.add(load(b, self.places, index), further))
+        return place(b, self.target, load(b, self.places, index))
 
 
 class Found:
@@ -95,6 +96,7 @@ def pack_lines(
     with b.if_else(rows) as (copied, others):
         with copied, counted(b, count) as line:
             read = place(b, lines.source, load(b, lines.offsets, line.index))
+            prefetch(b, place(b, read, lines.ahead))
             copy_line(b, shape, read, lines.line(b, line.index), (found, lines.pairs))
         with others, b.if_else(b.icmp_signed("!=", straight, number(0))) as (turned, scattered):
             with turned:
@@ -129,8 +131,16 @@ def _turn_lines(
     """Pack lines that lie side by side in the source, a square of them and of columns at once."""
     source = place(b, lines.source, load(b, lines.offsets))
     vectors = b.select(lines.narrow, number(1), number(shape.vectors))
+    whole = b.icmp_signed("==", lines.filled, number(shape.columns))
     for size in sizes(shape.lanes):
-        with covered(b, count, size, shape.lanes) as first:
+        if size >= FEW_LINES:
+            some = b.select(whole, count, number(0))
+            with covered(b, some, size, shape.lanes) as first:
+                _turn_square(b, shape, lines, place(b, source, first), (first, size), found)
+    quick = b.and_(whole, b.icmp_signed(">=", count, number(FEW_LINES)))
+    rest = b.select(quick, number(0), count)
+    for size in (shape.lanes, 1):  # few panels go here: other sizes would be more code than speed
+        with covered(b, rest, size, shape.lanes, shape.lanes) as first:
             begin = place(b, source, first)
             # Vectors one by one are less code; but those that tiles want in pairs go together.
             if not lines.pairs:
@@ -153,6 +163,32 @@ def _turn_lines(
                                 found.look(b, value)
                             line = line_of(b, halves, pairs=True)
                             store(b, line, lines.line(b, b.add(first, number(j))))
+
+
+def _turn_square(  # noqa: PLR0913 - what goes where
+    b: ir.IRBuilder,
+    shape: KernelShape,
+    lines: Lines,
+    begin: ir.Value,
+    square: tuple[ir.Value, int],
+    found: Found,
+) -> None:
+    """Pack so many lines from the first on, of a panel that has all its columns."""
+    first, size = square
+    columns = []
+    for v in range(shape.vectors):
+        at = place(b, begin, b.mul(number(v * shape.lanes), lines.column_step))
+        starts = [
+            place(b, at, b.mul(number(lane), lines.column_step)) for lane in range(shape.lanes)
+        ]
+        for start in starts:
+            prefetch(b, place(b, start, lines.ahead))
+        columns.append(turned_in(b, starts, size))
+    for j, values in enumerate(zip(*columns, strict=True)):
+        for value in values:
+            found.look(b, value)
+        line = lines.line(b, b.add(first, number(j)))
+        store(b, line_of(b, values, pairs=lines.pairs), line)
 
 
 def _columns(

@@ -36,14 +36,17 @@ def sizes(most: int) -> list[int]:
 
 
 @contextmanager
-def covered(b: ir.IRBuilder, count: ir.Value, size: int, most: int) -> Iterator[ir.Value]:
+def covered(
+    b: ir.IRBuilder, count: ir.Value, size: int, most: int, factor: int = 2
+) -> Iterator[ir.Value]:
     """Emit a loop over the beginnings of pieces of one size, the last one moved to fit.
 
-    It runs where this is the largest of ``sizes(most)`` that fits into ``count``.
+    It runs where this is the largest that fits into ``count``: of ``sizes(most)``, or of others
+    if the next one is larger by another factor.
     """
     fits = b.icmp_signed(">=", count, number(size))
     if size < most:
-        fits = b.and_(fits, b.icmp_signed("<", count, number(2 * size)))
+        fits = b.and_(fits, b.icmp_signed("<", count, number(factor * size)))
     with b.if_then(fits):
         last = b.sub(count, number(size))
         with counted(b, count, step=size) as piece:

@@ -4,6 +4,7 @@ from llvmlite import ir
 
 from tconv.codegen.block import KernelShape, Record
 from tconv.codegen.build import (
+    FLOATS,
     I64,
     STORED,
     counted,
@@ -15,8 +16,18 @@ from tconv.codegen.build import (
     store,
 )
 from tconv.codegen.lines import Found, Lines, column_place, copy_line, pack_lines
-from tconv.codegen.stored import lies_in_pairs
-from tconv.plan.weights import ARRAYS, CELL_ARRAYS, CELL_FIELDS, FIELDS, NOWHERE
+from tconv.codegen.stored import lies_in_pairs, widened
+from tconv.plan.weights import (
+    ARRAYS,
+    CELL_ARRAYS,
+    CELL_FIELDS,
+    FIELDS,
+    NOWHERE,
+    PICK_ARRAYS,
+    PICK_FIELDS,
+)
+
+AHEAD = 2  # sets of lines, until weights come from memory
 
 
 def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
@@ -44,6 +55,8 @@ def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
     last = smaller(b, r.depth, b.add(first, r.block))
     units = b.sdiv(b.add(b.sub(last, first), b.sub(r.unit, number(1))), r.unit)
     found = Found(b, shape)
+    places = _places(b, r, made.args[1], panel, b.select(narrow, r.narrow, r.wide))
+    ahead = b.mul(b.mul(number(AHEAD), r.unit), r.depth_step)
     with counted(b, units) as turn:
         k = b.add(first, b.mul(turn.index, r.unit))
         count = b.mul(smaller(b, r.unit, b.sub(last, k)), r.entries)
@@ -53,10 +66,9 @@ def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
                 source=place(b, source, b.mul(k, r.depth_step)),
                 offsets=place(b, r.offsets, begin),
                 target=place(b, target, b.mul(k, width)),
-                places=place(b, b.select(narrow, r.narrow, r.wide), begin),
-                steps=place(b, r.panel_steps, begin),
-                panel=panel,
+                places=place(b, places, begin),
                 column_step=r.column_step,
+                ahead=ahead,
                 filled=smaller(b, left, width),
                 narrow=narrow,
                 pairs=lies_in_pairs(shape.dtype, shape.vectors),
@@ -65,6 +77,17 @@ def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
     found.raise_flag(b, r.pointer_to("flag", I64.as_pointer()))
     b.ret_void()
     return made
+
+
+def _places(
+    b: ir.IRBuilder, r: Record, scratch: ir.Value, panel: ir.Value, first: ir.Value
+) -> ir.Value:
+    """Note where the lines of a panel go, given where those of the first one do."""
+    places = b.bitcast(scratch, I64.as_pointer())
+    with counted(b, b.mul(r.sets, b.mul(r.unit, r.entries))) as line:
+        further = b.mul(panel, load(b, r.panel_steps, line.index))
+        store(b, b.add(load(b, first, line.index), further), places, line.index)
+    return places
 
 
 def emit_pack_cells(module: ir.Module, shape: KernelShape) -> ir.Function:
@@ -114,6 +137,28 @@ def emit_pack_cells(module: ir.Module, shape: KernelShape) -> ir.Function:
                 value = b.select(there, read, ir.Constant(kind, 0))
                 store(b, value, target, b.add(b.mul(k.index, width), here))
                 found.look(b, value)
+    found.raise_flag(b, r.pointer_to("flag", I64.as_pointer()))
+    b.ret_void()
+    return made
+
+
+def emit_pick_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
+    """Emit ``pick_weights(record, scratch, item)``, public.
+
+    The only item is all of them: each is taken from where the table says, and kept in the type
+    of sums.
+    """
+    stored, sums = STORED[shape.dtype].as_pointer(), FLOATS[shape.dtype].as_pointer()
+    made, b = function(
+        module, f"pick_weights_{shape.dtype}", [I64.as_pointer(), stored, I64], public=True
+    )
+    r = Record(b, made.args[0], PICK_FIELDS, PICK_ARRAYS)
+    source, target = r.pointer_to("source", stored), r.pointer_to("target", sums)
+    found = Found(b, shape)
+    with counted(b, r.count) as each:
+        offset = load(b, r.offsets, each.index)
+        found.look(b, load(b, source, offset))
+        store(b, widened(b, source, offset, shape.dtype), target, each.index)
     found.raise_flag(b, r.pointer_to("flag", I64.as_pointer()))
     b.ret_void()
     return made

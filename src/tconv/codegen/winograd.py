@@ -75,7 +75,7 @@ def emit_winograd(module: ir.Module, baked: TransformShape) -> ir.Function:
     patches = _fill_tables(b, r, block, where, shape.columns)
     _emit_data(b, r, shape, parts, block, where, patches, task.slabs)
     points = math.prod(form.points for form in forms)
-    first = b.mul(task.chunk, r.panels_a_chunk)
+    first = b.add(r.first_panel, b.mul(task.chunk, r.panels_a_chunk))
     last = smaller(b, b.add(first, r.panels_a_chunk), r.panels)
     passes = b.sdiv(b.add(b.sub(last, first), b.sub(r.panels_a_pass, number(1))), r.panels_a_pass)
     with counted(b, task.outer_phases) as phase:

@@ -46,7 +46,8 @@ def emit_products(  # noqa: PLR0913 - which panels of what
 
     def matrix(entry: ir.Value, panel: ir.Value) -> ir.Value:
         size = b.mul(b.mul(r.at("segment_count", entry), r.depth), columns)
-        begin = b.add(r.at("matrix_start", entry), b.mul(panel, size))
+        behind = b.mul(b.sub(panel, r.first_panel), size)
+        begin = b.add(r.at("matrix_start", entry), behind)
         return place(b, where.weights, begin)
 
     with counted(b, number(points)) as point:

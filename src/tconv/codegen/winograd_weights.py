@@ -44,7 +44,7 @@ def emit_transform_weights(module: ir.Module, baked: TransformShape) -> ir.Funct
     panel, group = b.srem(rest, r.panels), b.sdiv(rest, r.panels)
     first = b.mul(block, number(BLOCK))
     count = smaller(b, b.sub(r.depth, first), number(BLOCK))
-    _fetch(b, r, shape, made.args[1], (group, panel, first, count))
+    _fetch(b, r, shape, made.args[1], (group, b.add(panel, r.first_panel), first, count))
     spots = math.prod(form.taps for form in forms)
     points = math.prod(form.points for form in forms)
     matrices = b.alloca(I64, points)
@@ -91,9 +91,8 @@ def _fetch(
             offsets=r.offsets,
             target=target,
             places=r.places,
-            steps=r.steps,
-            panel=panel,
             column_step=r.column_step,
+            ahead=r.depth_step,
             filled=smaller(b, b.sub(r.columns, channel), number(shape.columns)),
             narrow=ir.Constant(I1, 0),
             pairs=False,

@@ -62,6 +62,10 @@ class _Run:
         self._check_stages(boxes)
         taken = min(r.chunks * r.panels_a_chunk, r.panels) * self.columns
         demand(taken >= r.columns, "panels do not take every channel", taken)
+        size = self.recipe.slice
+        whole = size >= r.panels or (size > 0 and size % r.panels_a_chunk == 0)
+        demand(whole and r.first_panel == 0, "a slice ends inside a chunk", size)
+        demand(size >= r.panels or self.recipe.staged, "slices transform data again", size)
         self._check_weights()
         for block in all_blocks(r, [*r.outer_of("begins"), r.begin]):
             region, end = pack_region(r, block, self.source, r.slab)
@@ -107,7 +111,7 @@ class _Run:
                 packed = [rows.get(row, -1) * r.part_pitch for row in range(len(rows))]
                 demand(read == packed, "a product reads other parts than its weights", entry)
                 begin = r.at("matrix_start", entry)
-                matrices.append((begin, begin + count * r.panels * r.depth * self.columns))
+                matrices.append((begin, begin + count * recipe.slice * r.depth * self.columns))
                 demand(
                     r.at("matrix_next", entry) in range(len(recipe.phase_weights) * self.points),
                     "what comes next is no product", entry,

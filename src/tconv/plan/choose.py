@@ -27,7 +27,7 @@ from tconv.plan.planes import (
 from tconv.plan.taps import tap_products
 from tconv.plan.tiles import tile_rows
 from tconv.plan.winograd import Winograd, error_bounds, plan_winograd
-from tconv.plan.winograd_choice import Worth, weigh
+from tconv.plan.winograd_choice import Worth, unbound_refusal, weigh
 from tconv.problem import Operand, Problem, accumulator
 
 # Of the pace of full vectors of channels, about: tiles of all phases, of many of them, of one.
@@ -38,8 +38,8 @@ LARGE_WINDOW = 100  # taps that pay for packing points line by line
 SHORT_WINDOW = 512  # elements that an output reads; more pay for transposing sums
 CLEARLY = 1.1  # better by so much that what else it costs does not matter
 MOST_PHASES = 1 << 12  # of all axes together
+KERNELS = {Operand.COARSE: "gather", Operand.FINE: "phases", Operand.WEIGHTS: "correlate"}
 MANY_PHASES = "the stride makes more phases than there are points"
-
 
 ALGORITHMS = ("direct", "winograd")  # that a user can ask for
 
@@ -63,7 +63,7 @@ def choose_plan(
     if not _few_phases(problem):
         worth = MANY_PHASES
     elif machine is not None:
-        worth = weigh(problem, machine)
+        worth = weigh(problem, machine, bound=bound)
     why = worth if isinstance(worth, str) else worth.refusal(bound=bound)
     if machine is None or isinstance(worth, str) or (why is not None and algorithm is None):
         if algorithm is not None:
@@ -77,14 +77,15 @@ def choose_plan(
         plan = _choose_direct(problem, machine, no_machine)
         return replace(plan, refused=(("winograd", str(why)), *plan.refused))
     slower = "takes longer, by estimate" if why is None else f"not asked for; winograd {why}"
-    unbound = worth.refusal(bound=False)
-    notes = (("direct", slower), *((("unbound", unbound),) if unbound and not why else ()))
-    return _winograd(problem, plan_winograd(problem, machine, worth.outputs, worth.alike), notes)
+    unbound = unbound_refusal(problem, machine, worth) if bound and not why else None
+    notes = (("direct", slower), *((("unbound", unbound),) if unbound else ()))
+    most = None if bound else worth.most
+    recipe = plan_winograd(problem, machine, worth.outputs, worth.alike, most=most)
+    return _winograd(problem, recipe, notes)
 
 
 def _choose_direct(problem: Problem, machine: Machine | None, no_machine: str) -> Plan:
-    kernel = {Operand.COARSE: "gather", Operand.FINE: "phases", Operand.WEIGHTS: "correlate"}
-    name = kernel[problem.wanted]
+    name = KERNELS[problem.wanted]
     why = None
     if machine is None:
         why = no_machine
@@ -267,15 +268,15 @@ def _winograd(problem: Problem, recipe: Winograd, refused: tuple[tuple[str, str]
     forms = " x ".join(map(str, recipe.forms))
     saved = problem.flops() / 2 / recipe.multiplications
     bound, direct = error_bounds(problem, recipe)
-    block = "x".join(map(str, recipe.block))
     points = math.prod(form.points for form in recipe.forms)
-    work = f"{block} points, {recipe.items} work items"
+    work = f"{'x'.join(map(str, recipe.block))} points, {recipe.items} work items"
+    size = f"{4e-6 * problem.groups * recipe.group_weights:.3f} MB"
     if recipe.staged:
         work += f", before they are multiplied: {recipe.round} of {recipe.boxes} blocks at a time"
     return Plan(
         problem, "winograd", f"{forms} needs {saved:.2f} times fewer multiplications", refused,
         (
-            Step("transform weights", f"{4e-6 * problem.groups * recipe.group_weights:.3f} MB", 0),
+            Step("transform weights", size + " at a time" * (recipe.slice < recipe.panels), 0),
             Step("transform data", work, 0),
             Step("multiply", f"at {points} points of the transform", 2 * recipe.multiplications),
             Step("transform back", f"error <= {bound:.1e} * max|data| * sum|weights|, "

@@ -25,6 +25,7 @@ vectors and with one, before the steps of its panel are added."""
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
+COPIED = 16  # lines of a tap in a set, where columns lie side by side
 BLOCK = 64  # channels of the depth, about, in one work item
 
 
@@ -40,6 +41,8 @@ def plan_packing(problem: Problem, recipe: Gather, strides: tuple[int, ...]) -> 
     )
     step = letters[depth]
     sets, unit, straight = _sets([offset for offset, _, _ in taps], step, recipe.lanes)
+    if taps and letters[columns] == 1 and problem.sizes[columns] >= recipe.lanes * recipe.vectors:
+        sets, unit, straight = len(taps), COPIED, False  # whatever lies between them
     arrays: dict[str, list[int]] = {name: [] for name in ARRAYS}
     for which in range(sets):
         for u in range(unit):
@@ -67,6 +70,11 @@ def plan_packing(problem: Problem, recipe: Gather, strides: tuple[int, ...]) -> 
         "column_step": letters[columns],
     }
     return make_record(SCALARS, ARRAYS, numbers, arrays)
+
+
+def packing_scratch(record: tuple[int, ...]) -> int:
+    """Return the bytes of scratch that a packing needs: a place for each line of its sets."""
+    return 8 * math.prod(record[FIELDS[name]] for name in ("sets", "unit", "entries"))
 
 
 def packing_items(record: tuple[int, ...], groups: int) -> int:
@@ -127,3 +135,20 @@ def plan_cell_packing(problem: Problem, recipe: Cells, strides: tuple[int, ...])
         "depth_step": letters["c"],
     }
     return make_record(CELL_SCALARS, CELL_ARRAYS, numbers, {"offsets": offsets})
+
+
+PICK_SCALARS = (
+    "source", "target", "flag",  # addresses, filled in by each call
+    "count",
+)  # fmt: skip
+"""The numbers of the record that picks weights one by one, in order."""
+
+PICK_ARRAYS = ("offsets",)
+"""Where each of them lies."""
+
+PICK_FIELDS = {name: place for place, name in enumerate((*PICK_SCALARS, *PICK_ARRAYS))}
+
+
+def plan_picking(offsets: list[int]) -> tuple[int, ...]:
+    """Return the record that picks weights from so many elements behind the first one."""
+    return make_record(PICK_SCALARS, PICK_ARRAYS, {"count": len(offsets)}, {"offsets": offsets})

@@ -37,6 +37,7 @@ SCALARS = (
     "target_g", "target_c", "target_x",
     "outer",  # axes but the last; the batch is the first of them
     "groups", "chunks", "panels", "panels_a_chunk", "panels_a_pass",
+    "first_panel",  # whose weights come first: of some panels at a time, filled in likewise
     "depth", "columns",  # channels of a group: read, written
     "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
     "block", "begin", "end", "blocks", "phases", "span",
@@ -80,7 +81,7 @@ FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 SPARE_ROWS = 8  # entries for the rows of a last tile that there are no points for
 WHOLE, TRANSFORM, MULTIPLY = range(3)  # stages: all there is to do for a box, or a half of it
 ZEROS = 32  # entries: two vectors, and a table for the rows of a tile
-LINE = 16  # elements that keep rows and points out of each other's way in caches
+LINE = 16  # elements that keep rows, points and matrices out of each other's way in caches
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +94,9 @@ class Winograd:
     alike: tuple[bool, ...]  # whether the phases of each have the same points
     record: tuple[int, ...]  # scalars, then where arrays begin, then the arrays
     phase_weights: tuple[tuple[PhaseWeights, ...], ...]  # by phase, then part
-    group_weights: int  # elements of transformed weights of one group
+    group_weights: int  # elements of transformed weights of one group, of one slice
     panels: int
+    slice: int  # panels whose weights are there at a time; all, unless calls transform them
     block: tuple[int, ...]
     items: int  # of all boxes, from their products to what is stored
     staged: bool  # whether boxes are transformed before that, round by round
@@ -108,12 +110,18 @@ class Winograd:
 
 
 def plan_winograd(
-    problem: Problem, machine: Machine, outputs: Sequence[int], alike: Sequence[bool] = ()
+    problem: Problem,
+    machine: Machine,
+    outputs: Sequence[int],
+    alike: Sequence[bool] = (),
+    *,
+    most: int | None = None,
 ) -> Winograd:
     """Lay out blocks, patches, panels and tables for FINE or COARSE.
 
     ``outputs`` are the points of a patch on each spatial axis, ``alike`` tells whether the phases
-    of an axis have the same points.
+    of an axis have the same points.  ``most`` are the bytes of transformed weights that there is
+    room for; where they are more, they come in slices of so many panels.
     """
     lanes, vectors = machine.lanes(problem.dtype), 2
     width, item = lanes * vectors, machine.vector_bytes // lanes
@@ -131,10 +139,14 @@ def plan_winograd(
     phases = len(splits[-1].ranges)
     outer_phases = math.prod(len(split.ranges) for split in splits[:-1])
     weights = phase_weights(axes)
-    group_weights = products_a_patch(weights) * panels * depth * width
+    segments = _segments(weights, part_pitch)
+    panel = products_a_patch(weights) * depth * width * item
     each = depth * wanted * products_a_patch(weights)
-    volume = Volume(row_pitch * item, points, group_weights * item, panels, depth, each)
-    division = divide(axes, problem.groups, volume, machine)
+    volume = Volume(row_pitch * item, points, panels * panel, panels, depth, each)
+    division = divide(axes, problem.groups, volume, machine, most)
+    matrices, group_weights = _matrices(
+        segments["segment_count"], (outer_phases, phases, points), division.slice * depth * width
+    )
     block, blocks, patches = list(division.block), list(division.blocks), division.patches
     sizes = [-(-(axis.phases.end - axis.phases.begin) // axis.unit) for axis in axes]
     last = splits[-1]
@@ -194,7 +206,6 @@ def plan_winograd(
         "scratch_zeros": scratch.take_table(ZEROS),
     }
     assert region == 0  # noqa: S101 - kernels find the region where scratch begins
-    segments = _segments(weights, part_pitch)
     read_steps = [axis.phases.step_in * pitch for axis, pitch in zip(axes, pitches, strict=True)]
     arrays = {
         **outer_tables(splits, block, blocks, pitches),
@@ -218,9 +229,7 @@ def plan_winograd(
             for combination in product(*(axis.parts for axis in axes))
         ],
         **segments,
-        **_matrices(
-            segments["segment_count"], (outer_phases, phases, points), panels * depth * width
-        ),
+        **matrices,
     }
     return Winograd(
         lanes=lanes,
@@ -231,6 +240,7 @@ def plan_winograd(
         phase_weights=weights,
         group_weights=group_weights,
         panels=panels,
+        slice=division.slice,
         block=tuple(block),
         items=division.boxes * division.chunks,
         staged=division.staged,
@@ -275,11 +285,15 @@ def _segments(weights: Sequence[Sequence[PhaseWeights]], part_pitch: int) -> dic
     return arrays
 
 
-def _matrices(used: Sequence[int], counts: tuple[int, int, int], row: int) -> dict[str, list[int]]:
+def _matrices(
+    used: Sequence[int], counts: tuple[int, int, int], row: int
+) -> tuple[dict[str, list[int]], int]:
     """Return where weights begin, in the order in which they are multiplied, and what is next.
 
     ``used`` are how many parts are multiplied, ``counts`` those of outer phases, phases of the
-    last axis and points; all panels have ``row`` elements for each part.
+    last axis and points; all panels have ``row`` elements for each part.  Also returns how many
+    elements all of them take.  Between them is a line: where channels are a power of two, the
+    points of a transform would all be written to the same few places of a cache.
     """
     outer, phases, points = counts
     starts, following = [0] * len(used), [*range(len(used))]
@@ -289,6 +303,6 @@ def _matrices(used: Sequence[int], counts: tuple[int, int, int], row: int) -> di
             for entry in range(first * points + point, (first + phases) * points, points):
                 starts[entry] = begin
                 if used[entry]:
-                    begin += used[entry] * row
+                    begin += used[entry] * row + LINE
                     following[before], before = entry, entry
-    return {"matrix_start": starts, "matrix_next": following}
+    return {"matrix_start": starts, "matrix_next": following}, begin

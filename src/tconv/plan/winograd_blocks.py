@@ -57,13 +57,14 @@ class Division:
     round: int  # boxes that are transformed before they are multiplied
     chunks: int
     panels_a_chunk: int
+    slice: int  # panels whose weights are there at a time
 
 
 def most_patches(volume: Volume, machine: Machine, *, staged: bool) -> int:
     """Return how many patches a block has at most."""
     if staged:
         most = max(FEW_PATCHES, min(MOST_PATCHES, machine.l2 * 7 // 10 // volume.row))
-        return max(1, min(most, _shared(machine) // volume.patch))
+        return max(1, min(most, shared_bytes(machine) // volume.patch))
     return max(1, min(MOST_PATCHES, machine.l2 * 6 // 10 // volume.patch))
 
 
@@ -81,12 +82,19 @@ def needs_stages(volume: Volume, machine: Machine, patches: int) -> bool:
     return most < min(LEAST_PATCHES, patches)
 
 
-def divide(axes: Sequence[WinogradAxis], groups: int, volume: Volume, machine: Machine) -> Division:
-    """Divide patches into blocks and rounds, and panels into chunks."""
+def divide(
+    axes: Sequence[WinogradAxis],
+    groups: int,
+    volume: Volume,
+    machine: Machine,
+    most_weights: int | None = None,
+) -> Division:
+    """Divide patches into blocks and rounds, and panels into chunks and slices."""
     sizes = [-(-(axis.phases.end - axis.phases.begin) // axis.unit) for axis in axes]
     apart = math.prod(axis.apart for axis in axes)
     total = math.prod(sizes) * apart
-    staged = needs_stages(volume, machine, groups * total)
+    sliced = most_weights is not None and groups * volume.weights > most_weights
+    staged = sliced or needs_stages(volume, machine, groups * total)
     most = most_patches(volume, machine, staged=staged)
     cuts = volume.panels
     if not staged:  # every chunk transforms the block again
@@ -102,13 +110,18 @@ def divide(axes: Sequence[WinogradAxis], groups: int, volume: Volume, machine: M
     boxes = groups * math.prod(blocks)
     together = boxes
     if staged:
-        together = max(1, min(boxes, _shared(machine) // (patches * volume.patch)))
+        together = max(1, min(boxes, shared_bytes(machine) // (patches * volume.patch)))
         together = -(-boxes // -(-boxes // together))
     else:
         cuts = max(cuts, 4 // boxes)  # idle workers cost more than to transform again
     enough = patches * volume.multiplications // WORTH + volume.weights // WORTH_READING
     wanted = -(-(MANY_ITEMS if staged else SOME_ITEMS) // together)
     a_chunk = -(-volume.panels // max(1, min(wanted, cuts, enough)))
+    a_slice = volume.panels
+    if sliced and most_weights is not None:
+        a_slice = _slice(volume.panels, most_weights * volume.panels // (groups * volume.weights))
+        a_chunk = min(a_chunk, -(-a_slice // -(-SOME_ITEMS // together)))
+        a_slice = a_slice // a_chunk * a_chunk
     return Division(
         block=tuple(size * axis.unit for size, axis in zip(block, axes, strict=True)),
         blocks=blocks,
@@ -118,7 +131,14 @@ def divide(axes: Sequence[WinogradAxis], groups: int, volume: Volume, machine: M
         round=together,
         chunks=-(-volume.panels // a_chunk),
         panels_a_chunk=a_chunk,
+        slice=a_slice,
     )
+
+
+def _slice(panels: int, most: int) -> int:
+    """Return how many panels are transformed at a time: alike, and an even number if any."""
+    each = -(-panels // -(-panels // max(1, most)))
+    return min(panels, each + each % 2)
 
 
 def choose_block(
@@ -200,5 +220,6 @@ def choose_slab(
     return min(channels, max(2 * lanes, fitting))
 
 
-def _shared(machine: Machine) -> int:
+def shared_bytes(machine: Machine) -> int:
+    """Return how much transformed data is kept at a time."""
     return min(SHARED, machine.l3 * 3 // 8)

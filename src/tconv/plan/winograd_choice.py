@@ -7,7 +7,7 @@ measurements.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from tconv.plan.phases import AxisPhases, aligned, all_phases
 from tconv.plan.planes import MOST_COLUMNS
 from tconv.plan.tiles import tile_rows, whole_tiles
 from tconv.plan.winograd_axis import cut_axis, taps_of
-from tconv.plan.winograd_blocks import Volume, most_patches, needs_stages
+from tconv.plan.winograd_blocks import Volume, most_patches, needs_stages, shared_bytes
 from tconv.problem import Operand, Problem
 
 # Outputs of patches to try, by taps; with more taps nothing is saved that rounding allows.
@@ -32,7 +32,9 @@ EVEN, MUCH_LESS = 0.98, 0.75  # for one image, if it is for many
 MANY = 8  # images
 WEIGHED_IMAGES = 5  # one alone, and how often one among many counts as much
 ABOUT = 1.04  # times the cost of the quickest forms: of such the quietest are taken
-MOST_UNBOUND = 24 << 20  # bytes of weights that a call transforms and lets go again
+# Bytes of weights and data that a call transforms and lets go again, beyond a quarter of what it
+# is given and makes; and of weights at a time where they are more.
+MOST_UNBOUND, MOST_SLICE = 30 << 20, 8 << 20
 
 # Measured, in cycles: of one vector, one byte or one term.
 PACK = 1.5  # of a vector read
@@ -43,7 +45,7 @@ FEW_POINTS = 16  # of a transform that stays in registers
 # Of a byte of weights from the last cache and from memory: products go on meanwhile, but not
 # faster than this.
 NEAR_BYTE, FAR_BYTE = 0.12, 0.33
-WEIGHT = 14.0  # of a transformed vector of weights
+WEIGHT = 12.0  # of a transformed vector of weights
 EFFICIENCY, PROLOGUE = 0.93, 4  # of register tiles: of the peak, and terms' time to begin
 PRODUCT, PATCH = 80.0, 40.0  # to begin a product of matrices, or to transform one of a patch
 
@@ -56,29 +58,44 @@ class Worth:
     alike: tuple[bool, ...]
     alone: float
     among_many: float
-    weights: float  # to transform weights, once when bound
+    weights: float  # to transform weights for one image, and for one among many; once when bound
+    weights_of_many: float
     direct: float
     kept: int  # bytes of transformed weights
+    panel: int  # and of one panel, of all groups
+    sliced: bool  # whether calls that transform all of them need too much memory
     noise: float  # times the rounding errors of direct sums
 
-    @property
-    def cost(self) -> float:
-        """What choices are compared by: an image alone, and among others more so."""
-        return self.alone + (WEIGHED_IMAGES - 1) * self.among_many
+    def cost(self, *, bound: bool) -> float:
+        """Return what choices are compared by: an image alone, and among others more so."""
+        alone, among_many = self._each(bound=bound)
+        return alone + (WEIGHED_IMAGES - 1) * among_many
 
     def refusal(self, *, bound: bool) -> str | None:
         """Return why it is not worth it, None if it is."""
-        if not self._pays():
+        if not self._pays(bound=True):
             return f"takes {self.alone / self.direct:.2f} of the direct time, by estimate"
-        if not bound and self.alone + self.weights >= SURE * self.direct:
+        if not bound and not self._pays(bound=False):
             return "transforming the weights in every call would cost more than it saves"
-        if not bound and self.kept > MOST_UNBOUND:
+        if not bound and self.panel > MOST_SLICE:
             return f"transformed weights would take {self.kept / 1e6:.1f} MB in every call"
         return None
 
-    def _pays(self) -> bool:
-        much = self.alone < EVEN * self.direct and self.among_many < MUCH_LESS * self.direct
-        return much or self.alone < SURE * self.direct
+    @property
+    def most(self) -> int | None:
+        """Bytes of weights that a call transforms at a time; None: all of them."""
+        return MOST_SLICE if self.sliced else None
+
+    def _each(self, *, bound: bool) -> tuple[float, float]:
+        """Return the cycles of one image, and of one among many."""
+        if bound:
+            return self.alone, self.among_many
+        return self.alone + self.weights, self.among_many + self.weights_of_many
+
+    def _pays(self, *, bound: bool) -> bool:
+        alone, among_many = self._each(bound=bound)
+        much = alone < EVEN * self.direct and among_many < MUCH_LESS * self.direct
+        return much or alone < SURE * self.direct
 
 
 class _Cut(NamedTuple):
@@ -94,8 +111,11 @@ class _Cut(NamedTuple):
     noise: float
 
 
-def weigh(problem: Problem, machine: Machine) -> Worth | str:
-    """Return the best forms and what they cost, or why there are none."""
+def weigh(problem: Problem, machine: Machine, *, bound: bool = True) -> Worth | str:
+    """Return the best forms and what they cost, or why there are none.
+
+    Other forms may be best where every call transforms its weights.
+    """
     read, written = _channels(problem)
     refusals = {
         "it computes no gradient of weights": problem.wanted is Operand.WEIGHTS,
@@ -110,35 +130,55 @@ def weigh(problem: Problem, machine: Machine) -> Worth | str:
     for why, holds in refusals.items():
         if holds:
             return why
-    options = worths(problem, machine)
+    options = worths(problem, machine, bound=bound)
     if not options:
         return "no axis has taps that a transform would save"
-    paying = [worth for worth in options if worth.refusal(bound=True) is None]
-    least = min(worth.cost for worth in paying or options)
-    quick = [worth for worth in paying or options if worth.cost <= ABOUT * least]
-    return min(quick, key=lambda worth: (worth.noise, worth.cost))
+    paying = [worth for worth in options if worth.refusal(bound=bound) is None]
+    least = min(worth.cost(bound=bound) for worth in paying or options)
+    quick = [worth for worth in paying or options if worth.cost(bound=bound) <= ABOUT * least]
+    return min(quick, key=lambda worth: (worth.noise, worth.cost(bound=bound)))
 
 
-def worths(problem: Problem, machine: Machine) -> list[Worth]:
+def unbound_refusal(problem: Problem, machine: Machine, bound: Worth) -> str | None:
+    """Return why calls that transform their weights take another way than these forms' owner."""
+    if bound.refusal(bound=False) is None:
+        return None
+    found = weigh(problem, machine, bound=False)  # forms with fewer weights may pay
+    return found if isinstance(found, str) else found.refusal(bound=False)
+
+
+def worths(problem: Problem, machine: Machine, *, bound: bool = True) -> list[Worth]:
     """Return what forms cost, but of those that cannot be the best."""
     splits = all_phases(problem)[1:]
     direct = _direct_cycles(problem, machine, splits)
     moved = _moved(problem, machine, splits, LATE_STORE)
     floor = _products(problem, machine)
+    panels = -(-_channels(problem)[1] // (2 * machine.lanes(problem.dtype)))
+    room = MOST_UNBOUND + replace(problem, batch=1).bytes() // 4
     made: list[Worth] = []
     most = math.inf
     for cuts in sorted(_allowed(splits), key=_multiplied):
-        if WEIGHED_IMAGES * (floor * _multiplied(cuts) + moved) > most:
+        least = floor * _multiplied(cuts) + moved
+        if WEIGHED_IMAGES * least > most:
             break  # and so do all others: they multiply more
         kept = _weights(problem, machine, cuts)
-        alone, among_many = (each + moved for each in _cycles(problem, machine, cuts, kept))
         weights = WEIGHT * kept / machine.vector_bytes
+        if made and not bound and least + weights >= EVEN * direct:
+            continue  # it would be refused
+        alone, among_many = (each + moved for each in _cycles(problem, machine, cuts, kept))
+        waiting = _waiting(problem, machine, cuts) / shared_bytes(machine)
+        sliced = kept + shared_bytes(machine) * min(1.0, waiting) > room
+        rounds = waiting if sliced else 0.0  # slices are transformed for each
         outputs, alike = zip(*((cut.outputs, cut.alike) for cut in cuts), strict=True)
         noise = math.prod(cut.noise for cut in cuts)
-        worth = Worth(outputs, alike, alone, among_many, weights, direct, kept, noise)
+        worth = Worth(
+            outputs, alike, alone, among_many,
+            weights * max(1.0, math.ceil(rounds)), weights * max(1 / MANY, rounds),
+            direct, kept, kept // panels, sliced, noise,
+        )  # fmt: skip
         made.append(worth)
-        if worth.refusal(bound=True) is None:
-            most = min(most, ABOUT * worth.cost)
+        if worth.refusal(bound=bound) is None:
+            most = min(most, ABOUT * worth.cost(bound=bound))
     return made
 
 
@@ -266,6 +306,12 @@ def _cycles(
         return max(products, streamed) / images + problem.groups * (mapped + kept)
 
     return cycles(1), cycles(MANY)
+
+
+def _waiting(problem: Problem, machine: Machine, cuts: Sequence[_Cut]) -> int:
+    """Return the bytes of one image's transformed data."""
+    read = problem.groups * _whole(_channels(problem)[0], machine.lanes(problem.dtype))
+    return 4 * read * math.prod(cut.patches * cut.points * cut.parts for cut in cuts)
 
 
 def _weights(problem: Problem, machine: Machine, cuts: Sequence[_Cut]) -> int:

@@ -9,14 +9,15 @@ from tconv.problem import Operand, Problem
 
 SCALARS = (
     "source", "target", "flag",  # addresses, filled in by each call
-    "phases", "parts", "panels", "blocks", "depth", "columns",
+    "first_panel", "panels",  # those of a slice, filled in likewise
+    "phases", "parts", "blocks", "depth", "columns",
     "entries", "straight",
     "group_weights",
     "group_step", "depth_step", "column_step",  # of the source, in elements
 )  # fmt: skip
 """The numbers of a record, in order."""
 
-ARRAYS = ("offsets", "places", "steps", "taps", "rows", "starts", "counts")
+ARRAYS = ("offsets", "places", "taps", "rows", "starts", "counts")
 """For each tap of the window that some phase has, as lines are packed: where it lies in the
 source, and its line in the working memory.  For each phase and part: the lines of its taps, a
 line of zeros for missing ones; and the rows of each point's matrix, or -1.  For each phase and
@@ -53,7 +54,6 @@ def plan_weight_transform(
     arrays = {
         "offsets": offsets,
         "places": [line * width for line in range(len(order))],
-        "steps": [0] * len(order),
         "taps": [
             len(order) if tap is None else line_of[tap] for part in parts for tap in part.taps
         ],
@@ -61,8 +61,9 @@ def plan_weight_transform(
         "starts": starts,
         "counts": counts,
     }
-    shared = ("panels", "depth", "columns", "group_weights", "parts")
+    shared = ("depth", "columns", "group_weights", "parts")
     numbers = {
+        "panels": recipe.slice,
         **{name: recipe.record[RECIPE[name]] for name in shared},
         "phases": len(recipe.phase_weights),
         "blocks": -(-problem.sizes[depth] // BLOCK),

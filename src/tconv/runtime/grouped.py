@@ -15,7 +15,7 @@ from tconv.plan.grouped_weights import GroupedWeights
 from tconv.plan.planes import Planes
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 from tconv.runtime import compiled
-from tconv.runtime.compiled import MOST_LAUNCHES, PackedWeights, Runner
+from tconv.runtime.compiled import MOST_LAUNCHES, OrderedRunner
 from tconv.runtime.kernels import grouped_kernel, grouped_weights_kernel, sweep_kernel
 from tconv.runtime.launch import Launch, addressable, soon_done
 from tconv.runtime.scratch import address
@@ -27,7 +27,7 @@ CACHE_LINE = 64  # bytes
 SAME_BANK = 2048  # bytes from point to point: memory takes lines so far apart one by one
 
 
-class GroupedRunner(Runner):
+class GroupedRunner(OrderedRunner):
     """FINE or COARSE with many small groups."""
 
     fields, across = grouped_plan.FIELDS, False
@@ -40,7 +40,6 @@ class GroupedRunner(Runner):
         self.recipe, self.item = recipe, numpy_dtype(problem.dtype).itemsize
         super().__init__(problem, recipe, grouped_kernel(problem.dtype))
         self.single = soon_done(problem, FLOP)
-        self.order: Array | None = None  # where packed weights come from, once it is known
         # By axis of the weights: which of it, for each tap of the outer axes and of the last.
         self.runs = [tuple(np.moveaxis(np.array(run), -1, 0)) for run in recipe.runs if run]
 
@@ -70,18 +69,7 @@ class GroupedRunner(Runner):
         """Tell whether elements are computed as arrays hold them."""
         return self.dtype == self.sums
 
-    def pack(self, weights: Array) -> PackedWeights:
-        """Return the weights by panel, phase, written channel, tap, read channel and lane.
-
-        The read channel stands between taps of the outer axes and of the last one.
-        """
-        if self.order is None:
-            self.order = self._ordered(np.arange(weights.size).reshape(weights.shape))
-        panels = np.ascontiguousarray(weights.reshape(-1).take(self.order), self.sums)
-        finite = bool(np.isfinite(panels).all())
-        return PackedWeights(panels, address(panels), weights, finite=finite)
-
-    def _ordered(self, weights: Array) -> Array:
+    def ordered(self, weights: Array) -> Array:
         """Return weights in the order that kernels read them."""
         read, written = self.letters
         shape, permutation = self.problem.path(Operand.WEIGHTS, f"x{written}{read}g")

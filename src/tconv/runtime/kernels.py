@@ -18,7 +18,7 @@ from tconv.codegen.grouped_weights import emit_grouped_weights
 from tconv.codegen.overlap import emit_overlap
 from tconv.codegen.planes import emit_planes
 from tconv.codegen.sweep import emit_sweep
-from tconv.codegen.weights import emit_pack_cells, emit_pack_weights
+from tconv.codegen.weights import emit_pack_cells, emit_pack_weights, emit_pick_weights
 from tconv.codegen.winograd import emit_winograd
 from tconv.codegen.winograd_weights import emit_transform_weights
 from tconv.jit import KernelSource, Machine, host_machine, load_kernel, source_version
@@ -110,6 +110,12 @@ def pack_weights_kernel(dtype: str) -> int:
 def pack_cells_kernel(dtype: str) -> int:
     """Return the address of ``pack_cells(record, scratch, item)``."""
     return _address("pack_cells", dtype, emit_pack_cells)
+
+
+@cache
+def pick_weights_kernel(dtype: str) -> int:
+    """Return the address of ``pick_weights(record, scratch, item)``."""
+    return _address("pick_weights", dtype, emit_pick_weights)
 
 
 @cache

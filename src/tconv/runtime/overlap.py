@@ -3,20 +3,18 @@
 from array import array
 from itertools import pairwise
 
-import numpy as np
-
 from tconv.plan import overlap as overlap_plan
 from tconv.plan.overlap import FIELDS, FOLD, MULTIPLY, SLACK, Overlap, stage_items
 from tconv.problem import Operand, Problem
 from tconv.runtime import pool
-from tconv.runtime.compiled import PackedWeights, Runner
+from tconv.runtime.compiled import OrderedRunner
 from tconv.runtime.kernels import overlap_kernel
 from tconv.runtime.launch import Array, Launch
-from tconv.runtime.scratch import address, scratch_address
+from tconv.runtime.scratch import scratch_address
 from tconv.threads import get_num_threads
 
 
-class OverlapRunner(Runner):
+class OverlapRunner(OrderedRunner):
     """FINE or COARSE with few written channels: products, then sums of them."""
 
     fields, across = overlap_plan.FIELDS, True
@@ -25,15 +23,13 @@ class OverlapRunner(Runner):
         super().__init__(problem, recipe, overlap_kernel(problem.dtype))
         self.recipe = recipe
 
-    def pack(self, weights: Array) -> PackedWeights:
+    def ordered(self, weights: Array) -> Array:
         """Return the weights group by group, tap by tap: written channels, then read ones."""
         read, written = self.letters
         shape, permutation = self.problem.path(Operand.WEIGHTS, f"gx{written}{read}")
         view = weights.reshape(shape).transpose(permutation)
         taps = (slice(first, stop) for first, stop in self.recipe.taps)
-        panels = np.ascontiguousarray(view[(slice(None), *taps)], self.sums)
-        finite = bool(np.isfinite(panels).all())
-        return PackedWeights(panels, address(panels), weights, finite=finite)
+        return view[(slice(None), *taps)]
 
     def launch(self, source: tuple[int, ...], target: tuple[int, ...]) -> Launch:
         """Return the kernel made ready for arrays of these strides, in rounds."""
