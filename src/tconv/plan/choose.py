@@ -25,7 +25,7 @@ from tconv.plan.planes import (
     plan_planes,
 )
 from tconv.plan.taps import tap_products
-from tconv.plan.tiles import tile_rows
+from tconv.plan.tiles import SMALL_TILE, tile_rows
 from tconv.plan.winograd import Winograd, error_bounds, plan_winograd
 from tconv.plan.winograd_choice import Worth, weigh
 from tconv.problem import Operand, Problem, accumulator
@@ -38,7 +38,7 @@ LARGE_WINDOW = 100  # taps that pay for packing points line by line
 SHORT_WINDOW = 512  # elements that an output reads; more pay for transposing sums
 CLEARLY = 1.1  # better by so much that what else it costs does not matter
 # Products of read and written channels a group: with more, groups fill vectors by themselves.
-MOST_PRODUCTS = {Operand.FINE: 64, Operand.COARSE: 64, Operand.WEIGHTS: 36}
+MOST_PRODUCTS = 64
 MOST_PHASES = 1 << 12  # of all axes together
 MANY_PHASES = "the stride makes more phases than there are points"
 
@@ -227,9 +227,10 @@ def _lines_pay(problem: Problem, machine: Machine) -> bool:
 
 
 def _weights_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, str], ...]) -> Plan:
-    if _many_small_groups(problem, machine):
-        products = problem.coarse_channels * problem.fine_channels
-        small = ("correlate", f"{products} weights a group and tap would leave vectors half empty")
+    coarse, fine = problem.coarse_channels, problem.fine_channels
+    few = coarse * fine <= SMALL_TILE or (coarse == 1 and fine <= machine.lanes(problem.dtype))
+    if few and _many_small_groups(problem, machine):
+        small = ("correlate", f"{coarse * fine} weights a group and tap would leave tiles empty")
         return _grouped(problem, plan_grouped_weights(problem, machine), (small, *slower))
     return _correlate(problem, plan_correlate(problem, machine, tile_rows(machine)), slower)
 
@@ -304,7 +305,7 @@ def _many_small_groups(problem: Problem, machine: Machine) -> bool:
     """Tell whether groups are many enough to be a vector's lanes, and too small to fill one."""
     products = problem.coarse_channels * problem.fine_channels
     enough = problem.groups >= machine.lanes(problem.dtype)
-    return enough and products <= MOST_PRODUCTS[problem.wanted]
+    return enough and products <= MOST_PRODUCTS
 
 
 def _grouped(
