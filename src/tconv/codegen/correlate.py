@@ -27,7 +27,7 @@ from tconv.codegen.build import (
 from tconv.codegen.correlate_parts import Here, Panel, Part, find_panel, find_part, sum_blocks
 from tconv.codegen.correlate_segments import fill_segments, runs_of, what_meets
 from tconv.codegen.correlate_store import Stores, store_sums
-from tconv.codegen.correlate_sums import emit_store_sums, emit_stream_run
+from tconv.codegen.correlate_sums import emit_store_panels, emit_store_sums, emit_stream_run
 from tconv.codegen.side_groups import emit_pack_groups
 from tconv.codegen.side_lines import emit_pack_panels, emit_pack_planes
 from tconv.codegen.sides import (
@@ -55,7 +55,9 @@ def emit_correlate(
     """
     pointer = FLOATS[shape.dtype].as_pointer()
     stores = Stores(
-        emit_store_sums(module, shape.dtype, shape.lanes), emit_stream_run(module, shape.dtype)
+        emit_store_sums(module, shape.dtype, shape.lanes),
+        emit_store_panels(module, shape.dtype, shape.lanes, shape.columns),
+        emit_stream_run(module, shape.dtype),
     )
     _emit_add_pieces(module, shape, stores)
     high = shape.rows[0]

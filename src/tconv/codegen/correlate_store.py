@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tconv.codegen.block import KernelShape, Record
-from tconv.codegen.build import I64, STORED, counted, number, place, smaller
+from tconv.codegen.build import I64, STORED, counted, larger, number, place, smaller
 from tconv.codegen.correlate_parts import Here, Part, find_panel
 from tconv.codegen.sides import is_swapped
 
@@ -15,6 +15,7 @@ class Stores:
     """What writes sums as weights, and what copies such weights past the caches."""
 
     sums: ir.Function
+    panels: ir.Function
     run: ir.Function
 
 
@@ -47,7 +48,10 @@ def store_sums(  # noqa: PLR0913 - which sums of what
         moved = b.mul(b.add(begin, row.index), r.target_row)
         whole = place(b, target, b.add(moved, b.mul(first, r.target_column)))
         into = b.select(streams, line, whole)
-        with counted(b, here.panels) as index, counted(b, runs) as run:
+        done: ir.Value = number(0)
+        if shape.groups == 1:
+            done = _store_panels(b, r, stores, shape, part, here, (into, row.index, flag))
+        with counted(b, here.panels, first=done) as index, counted(b, runs) as run:
             panel = find_panel(b, r, shape, part, here, index.index)
             channel = b.mul(panel.number, number(shape.panel))
             used = smaller(b, b.sub(r.columns, channel), number(shape.panel))
@@ -73,3 +77,27 @@ def store_sums(  # noqa: PLR0913 - which sums of what
             b.call(stores.run, [whole, line, b.mul(channels, r.target_column)])
     with b.if_then(streams):
         b.fence("seq_cst")  # other threads may read them when this work item is done
+
+
+def _store_panels(  # noqa: PLR0913 - which panels of what
+    b: ir.IRBuilder,
+    r: Record,
+    stores: Stores,
+    shape: KernelShape,
+    part: Part,
+    here: Here,
+    where: tuple[ir.Value, ir.Value, ir.Value],
+) -> ir.Value:
+    """Write the full panels of a row where they lie side by side; return how many."""
+    into, row, flag = where
+    single = b.icmp_signed("==", part.taps[1], number(1))
+    plain = b.and_(single, b.icmp_signed("==", r.target_column, number(1)))
+    panel = find_panel(b, r, shape, part, here, number(0))
+    left = b.sdiv(r.columns, number(shape.columns))
+    full = smaller(b, larger(b, b.sub(left, panel.number), number(0)), here.panels)
+    full = b.select(plain, full, number(0))
+    with b.if_then(b.icmp_signed(">", full, number(0))):
+        into = place(b, into, r.at("target_taps", part.taps[0]))
+        sums = place(b, panel.sums, b.mul(row, number(shape.columns)))
+        b.call(stores.panels, [into, sums, flag, full, r.panel_sums])
+    return full
