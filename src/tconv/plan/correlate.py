@@ -102,7 +102,8 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     taps = tuple(product(*(range(axis.taps) for axis in problem.axes)))
     fine_planes = math.prod(len(axis.residues) for axis in axes)
     fine_points = fine_planes * math.prod(axis.coarse_size + axis.span - 1 for axis in axes)
-    form = choose_form(problem, fine_points, lanes, tile_rows)
+    runs_on = len(axes[-1].residues) == axes[-1].stride
+    form = choose_form(problem, fine_points, (lanes, tile_rows), runs_on=runs_on)
     swapped, together = form.swapped, form.groups
     groups = -(-problem.groups // together)
     panel = columns // together

@@ -7,11 +7,11 @@ from tconv.plan.machine import padded
 from tconv.plan.tiles import SMALL_TILE, whole_tiles
 from tconv.problem import Operand, Problem
 
-# Multiplications in the time of one element that is packed: into panels; into planes; the same
-# if residues of the stride lie side by side; single points of lines that fill no vector.
+# Multiplications in the time of one element that is packed: into panels or vectors of groups;
+# into planes; the same if residues of the stride lie side by side; single points of lines that
+# fill no vector, or of which some residues are left out.
 PACK_PANELS, PACK_PLANES, PACK_RESIDUES, PACK_POINTS = 3, 8, 20, 25
-# The same of groups that lie side by side, point by point: each by itself, or into vectors.
-PACK_APART, PACK_GROUPS = 9, 4
+PACK_APART = 48  # the same of one point of a group that lies among others
 ACROSS = 1.3  # multiplications of vectors of groups in the time of one: both come from memory
 
 
@@ -23,38 +23,40 @@ class Form:
     groups: int = 1  # that the lanes of a vector are, on both sides; with one they are channels
 
 
-def choose_form(problem: Problem, fine_points: int, lanes: int, tile_rows: int) -> Form:
+def choose_form(
+    problem: Problem, fine_points: int, tile: tuple[int, int], *, runs_on: bool
+) -> Form:
     """Return the form that takes clearly less time.
 
     Rows of taps and fine channels leave less of the tiles empty where the fine side has few
     channels.  But they know no taps to leave points out for, and planes take longer to pack than
     panels.  Where groups have few channels on both sides, lanes are groups.
+    ``fine_points`` are those that are packed, which on a line may run on or leave some out;
+    ``tile`` has the lanes of a vector and the rows of a tile.
     """
+    lanes, tile_rows = tile
     taps = math.prod(axis.taps for axis in problem.axes)
     coarse, fine = problem.coarse_channels, problem.fine_channels
     points = math.prod(axis.coarse_size for axis in problem.axes)
     met = math.prod(axis.meetings() for axis in problem.axes) / points
     spread = fine_points / (problem.batch * points)
     last = problem.axes[-1]
-    planes = PACK_PLANES
-    if last.stride > 1 and str(problem.layout(Operand.FINE)).endswith("x"):
-        planes = PACK_RESIDUES
-    if last.coarse_size < lanes:
+    rows_of_points = str(problem.layout(Operand.FINE)).endswith("x")
+    planes = PACK_RESIDUES if last.stride > 1 and rows_of_points else PACK_PLANES
+    if last.coarse_size < lanes or not runs_on:
         planes = PACK_POINTS
-    panels = PACK_PANELS
-    if problem.groups > 1 and not str(problem.layout(Operand.FINE)).endswith("x"):
-        panels = PACK_APART
-    both = panels * coarse
+    apart = PACK_APART if problem.groups > 1 and not rows_of_points else 0
+    both = PACK_PANELS * coarse + apart
     natural = padded(fine, lanes) * whole_tiles(coarse, tile_rows) * met
-    natural += panels * max(fine, lanes) * spread + both
+    natural += (PACK_PANELS * max(fine, lanes) + apart) * spread + both
     swapped = padded(coarse, lanes) * whole_tiles(taps * fine, tile_rows)
-    swapped += planes * fine * spread + both
+    swapped += (planes * fine + apart / 2) * spread + both
     best = Form(swapped=swapped < 0.95 * natural)
     if problem.groups == 1:
         return best
     rows = even_tiles(coarse, tile_rows)
     across = ACROSS * (fine - fine % 2 + (fine % 2) * 4 / 3) * rows * met
-    across += PACK_GROUPS * (fine * spread + coarse)
+    across += PACK_PANELS * (fine * spread + coarse)
     across *= -(-problem.groups // lanes) * lanes / problem.groups
     return Form(groups=lanes) if across < min(natural, swapped) else best
 
