@@ -150,6 +150,8 @@ class _Pack:
             for piece in sizes(self.lanes):
                 with covered(b, self.body, piece, self.lanes) as x:
                     starts = self.starts(place(b, origin, x))
+                    for start in starts:
+                        prefetch(b, place(b, start, self.c_step))
                     for j, value in enumerate(turned_in(b, starts, piece, self.dtype)):
                         point = b.add(b.add(self.head, x), number(j))
                         store(b, value, self.of_point(begin, point))

@@ -49,7 +49,7 @@ def choose_form(
     both = PACK_PANELS * coarse + apart
     natural = padded(fine, lanes) * whole_tiles(coarse, tile_rows) * met
     natural += (PACK_PANELS * max(fine, lanes) + apart) * spread + both
-    swapped = padded(coarse, lanes) * whole_tiles(taps * fine, tile_rows)
+    swapped = padded(coarse, lanes) * even_tiles(taps * fine, tile_rows)
     swapped += (planes * fine + apart / 2) * spread + both
     best = Form(swapped=swapped < 0.95 * natural)
     if problem.groups == 1:
