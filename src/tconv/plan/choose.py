@@ -228,7 +228,7 @@ def _lines_pay(problem: Problem, machine: Machine) -> bool:
 
 def _weights_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, str], ...]) -> Plan:
     coarse, fine = problem.coarse_channels, problem.fine_channels
-    few = coarse * fine <= SMALL_TILE or (coarse == 1 and fine <= machine.lanes(problem.dtype))
+    few = coarse * fine < SMALL_TILE or (coarse == 1 and fine <= machine.lanes(problem.dtype))
     if few and _many_small_groups(problem, machine):
         small = ("correlate", f"{coarse * fine} weights a group and tap would leave tiles empty")
         return _grouped(problem, plan_grouped_weights(problem, machine), (small, *slower))
