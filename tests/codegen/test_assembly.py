@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import product
 
@@ -19,6 +20,7 @@ from tconv.runtime.kernels import kernel_shape
 EMITTERS: dict[str, Callable[[ir.Module, KernelShape], object]] = {
     "gather": emit_gather,
     "correlate": emit_correlate,
+    "groups": lambda module, shape: emit_correlate(module, replace(shape, groups=shape.lanes)),
 }
 MACHINES = {"AVX2": AVX2, "AVX-512": AVX512, "NEON": NEON}
 SHAPES = {"AVX2": (6, 2, 8), "AVX-512": (8, 2, 16), "NEON": (8, 2, 4)}

@@ -9,6 +9,7 @@ import pytest
 from codegen.meanings import Code
 from strategies import as_float64, whole_numbers
 from tconv.codegen.correlate_sums import (
+    emit_store_panels,
     emit_store_sums,
     emit_stream_run,
     store_sums_meaning,
@@ -72,6 +73,26 @@ def test_what_is_no_number_raises_the_flag_wherever_it_is(dtype: str, value: flo
         made.call(name, target, sums, flag, taps, channels, *steps, pitch)
 
         assert flag[0] == (channel < channels)
+
+
+@every_type
+@pytest.mark.parametrize("value", [7, np.nan, np.inf, -np.inf])
+def test_stored_panels_lie_side_by_side(dtype: str, value: float) -> None:
+    """None, one and some; what is no number raises the flag, behind the last it does not."""
+    made, lanes = Code(), host_machine().lanes(dtype)
+    columns = 2 * lanes
+    name = made.add(emit_store_panels(made.module, dtype, lanes, columns))
+    for panels, strange in product((0, 1, 3), range(3 * columns)):
+        sums = whole_numbers((3, columns + 5), accumulator(dtype).name, panels)
+        sums[strange // columns, strange % columns] = value
+        flag, target = np.zeros(1, np.int64), np.full(4 * columns, GUARD, numpy_dtype(dtype))
+        made.call(name, target, sums, flag, panels, columns + 5)
+
+        expected = sums[:panels, :columns].astype(target.dtype).ravel()
+        stored = as_float64(target[: panels * columns])
+        np.testing.assert_array_equal(stored, as_float64(expected))
+        assert (target[panels * columns :] == GUARD).all()
+        assert flag[0] == (not np.isfinite(value) and strange < panels * columns)
 
 
 @every_type

@@ -38,6 +38,7 @@ def tiles(dtype: str) -> list[Tile]:
 
 TILES = [tile for dtype in DTYPES for tile in tiles(dtype)]
 FAR = [replace(tile, far=True) for tile in TILES if tile.rows == max(ROWS)]
+ACROSS = [replace(tile, across=True) for tile in TILES]
 every_tile = pytest.mark.parametrize("tile", TILES, ids=lambda tile: tile.name)
 every_size = pytest.mark.parametrize("depth", DEPTHS)
 
@@ -49,7 +50,7 @@ def code() -> tuple[Code, dict[Tile, str], dict[tuple[Tile, int], str]]:
     gathers = {tile: made.add(emit_tile(made.module, tile)) for tile in (*TILES, *FAR)}
     correlates = {
         (tile, pitch): made.add(emit_correlate_tile(made.module, tile, pitch))
-        for tile, pitch in product(TILES, PITCHES)
+        for tile, pitch in [*product(TILES, PITCHES), *product(ACROSS, (0,))]
     }
     return made, gathers, correlates
 
@@ -236,3 +237,28 @@ def test_the_comparison_can_fail() -> None:
     made.call(names[tile], computed, begun, data, weights, *tables, 1, UNROLL + 1, *NOTHING_SOON)
 
     assert (computed != expected).sum() == tile.rows
+
+
+@pytest.mark.parametrize("tile", ACROSS, ids=lambda tile: tile.name)
+@every_size
+def test_a_tile_across_groups_equals_that_of_each(tile: Tile, depth: int) -> None:
+    """Both sides have groups in their lanes."""
+    made, _, names = code()
+    lanes, kind = tile.lanes, sums_type(tile)
+    step = CORRELATE_VECTORS
+    data = whole_numbers((120, lanes), kind, depth)
+    other = whole_numbers((60 + step * DEPTHS[-1], lanes), kind, 1)
+    rows, segments, others = offsets(tile.rows, 90, 1), offsets(3, 12, 2), offsets(3, 50, 3)
+    expected = whole_numbers((tile.rows, tile.vectors, lanes), kind, 4)
+    computed = expected.copy()
+    for lane in range(lanes):
+        sums = expected[..., lane].copy()
+        tables = rows, segments, others
+        sides = np.ascontiguousarray(data[:, lane]), np.ascontiguousarray(other[:, lane])
+        correlate_tile_meaning(sums, sums.copy(), *sides, *tables, depth, (1, step))
+        expected[..., lane] = sums
+    tables = rows * lanes, segments * lanes, others * lanes
+    numbers = 1, 99, 3, depth, 1, 0, 0
+    made.call(names[tile, 0], computed, computed, data, other, *tables, *numbers)
+
+    np.testing.assert_array_equal(computed, expected)

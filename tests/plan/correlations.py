@@ -3,12 +3,13 @@
 from dataclasses import dataclass, replace
 from functools import cache
 
-from plan.plans import Form, Parts, a_layer, caches
-from tconv.plan import Plan
+from plan.plans import SIDES, Form, Parts, a_layer, caches
+from tconv.plan import Plan, correlate_form
 from tconv.plan.machine import AVX2, Machine
 from tconv.problem import Axis, Operand, Problem
 
-NATURAL, SWAPPED = False, True  # sides
+NATURAL, SWAPPED = SIDES
+GROUPS = correlate_form.Form(groups=8)
 SMALL = caches(4000)
 
 
@@ -32,6 +33,11 @@ def layer(coarse: int, fine: int, *axes: Axis) -> Problem:
     return replace(problem, axes=axes or problem.axes)
 
 
+def many(problem: Problem) -> Problem:
+    """Return the same with groups for a whole vector, and some more."""
+    return replace(problem, groups=10)
+
+
 FAR = Axis(9, 3, 3, 1, 3, 1)  # windows as long as the picture
 ONCE = Axis(9, 1, 3, 4, 2, 1)  # a single window
 SPARSE = Axis(80, 4, 3, 20, 2, 2)  # windows apart: most residues are never read
@@ -41,6 +47,17 @@ LINES = (1, 2, 7)  # some lines of an image: the last block has one
 CASES = {
     "natural": Case(layer(18, 18), Form(NATURAL, block=LINES), {"swapped": 0, "all_blocks": 6}),
     "swapped": Case(layer(18, 2), Form(SWAPPED, block=LINES), {"swapped": 1, "all_blocks": 6}),
+    "groups": Case(many(layer(18, 3)), Form(GROUPS, block=LINES), {"groups": 10, "all_blocks": 6}),
+    "groups, pieces and chunks": Case(
+        many(layer(8, 5)),
+        Form(GROUPS, Parts(2, 3, 6, 2), LINES),
+        {"pieces": 2, "tap_chunks": 4, "row_chunks": 2, "panel_chunks": 2},
+    ),
+    "groups, shared": Case(
+        many(layer(18, 5)),
+        Form(GROUPS, Parts(1, 12, 6, 1, shared=True)),
+        {"all_blocks": 1, "row_chunks": 3, "panel_chunks": 3, "sums_step": 0},
+    ),
     "lines cut": Case(layer(7, 18), Form(NATURAL, block=(1, 1, 4)), {"all_blocks": 20}),
     "images and lines are one run": Case(
         layer(7, 18), Form(NATURAL, block=(2, 5, 7), split=1), {"all_blocks": 1, "split": 1}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from strategies import a_problem, an_axis
 from tconv.errors import InternalError
-from tconv.plan import Correlate, Gather, Overlap, Plan, Planes
+from tconv.plan import Correlate, Gather, Overlap, Plan, Planes, correlate_form
 from tconv.plan import cells as cells_plan
 from tconv.plan import correlate as correlate_plan
 from tconv.plan import gather as gather_plan
@@ -66,11 +66,14 @@ class Parts:
     shared: bool = False
 
 
+SIDES = correlate_form.Form(), correlate_form.Form(swapped=True)
+
+
 @dataclass(frozen=True)
 class Form:
     """What a correlation decides by cost, decided otherwise; None lets it decide."""
 
-    swapped: bool | None = None
+    sides: correlate_form.Form | None = None
     parts: Parts | None = None
     block: tuple[int, ...] | None = None
     split: int | None = None
@@ -79,7 +82,7 @@ class Form:
         """Plan in this form."""
         block = None if self.block is None else [*self.block]
         decided = {
-            "_swaps": self.swapped, "choose_parts": self.parts, "_choose_block": block,
+            "choose_form": self.sides, "choose_parts": self.parts, "_choose_block": block,
             "_choose_split": self.split,
         }  # fmt: skip
         with ExitStack() as stack:
@@ -148,14 +151,18 @@ def a_correlation(
         axes=tuple(draw(st.lists(an_axis(most=6), min_size=1, max_size=2))),
     )
     machine = draw(st.sampled_from(machines))
-    swapped = draw(st.sampled_from((None, False, True)))
-    if draw(st.booleans()) or swapped is None:
-        return problem, machine, Form(swapped)
+    lanes = machine.lanes(problem.dtype)
+    groups = correlate_form.Form(groups=lanes)
+    sides = draw(st.sampled_from((None, *SIDES, groups)))
+    if sides is groups:
+        problem = replace(problem, groups=draw(st.sampled_from((2, lanes, lanes + 1))))
+    if draw(st.booleans()) or sides is None:
+        return problem, machine, Form(sides)
     rows, wide = problem.coarse_channels, problem.fine_channels
-    if swapped:
+    if sides.swapped:
         rows, wide = wide, rows
     *outer, last = (axis.taps for axis in problem.axes)
-    height, columns = tile_rows(machine), 2 * machine.lanes(problem.dtype)
+    height, columns = tile_rows(machine), 2 * lanes // sides.groups
     shared = draw(st.booleans())
     parts = Parts(
         pieces=1 if shared else draw(st.integers(1, 5)),
@@ -164,7 +171,7 @@ def a_correlation(
         chunk_panels=draw(st.integers(1, -(-wide // columns))),
         shared=shared,
     )
-    return problem, machine, Form(swapped, parts)
+    return problem, machine, Form(sides, parts)
 
 
 @dataclass(frozen=True)

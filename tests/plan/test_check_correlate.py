@@ -38,7 +38,7 @@ CORRELATE_CHANGES = [
 
 
 @pytest.mark.parametrize("change", CORRELATE_CHANGES, ids=str)
-@pytest.mark.parametrize("case", ["natural", "swapped"])
+@pytest.mark.parametrize("case", ["natural", "swapped", "groups"])
 def test_a_correlation_with_one_wrong_number_is_refused(case: str, change: Change) -> None:
     """The same for the tables of WEIGHTS, whichever side is A."""
     refused(change.apply(plan_of(case)))

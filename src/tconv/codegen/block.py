@@ -31,11 +31,17 @@ class KernelShape:
     lanes: int
     vectors: int
     rows: tuple[int, ...]  # of the tiles, the largest first
+    groups: int = 1  # that the lanes of a vector are; with one they are channels
 
     @property
     def columns(self) -> int:
-        """Channels of a wide panel."""
+        """Elements of a point of a wide panel."""
         return self.lanes * self.vectors
+
+    @property
+    def panel(self) -> int:
+        """Channels of a wide panel."""
+        return self.columns // self.groups
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Sums of a correlation, written as weights."""
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tconv.codegen.build import (
     STORED,
     STORED_BYTES,
     counted,
+    fma,
     function,
     load,
     number,
@@ -27,6 +29,8 @@ from tconv.codegen.squares import sizes, turned_out
 from tconv.codegen.stored import rounded
 
 Array = npt.NDArray[Any]
+
+DOUBTS = 2  # that are kept apart: adding takes longer than what is done between
 
 
 def store_sums_meaning(  # noqa: PLR0913 - the emitted function's own arguments
@@ -54,30 +58,28 @@ def emit_store_sums(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
     vector = ir.VectorType(scalar, lanes)
     whole = b.and_(used, number(-lanes))
 
-    def read(tap: ir.Value, c: ir.Value, doubt: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """Return a vector as it is stored, and the doubts with it."""
+    def read(tap: ir.Value, c: ir.Value, doubts: list[ir.Value]) -> ir.Value:
+        """Return a vector as it is stored; what had least to do with doubts takes them."""
         value = load(b, place(b, sums, b.mul(tap, pitch)), c, vector)
-        return rounded(b, value, dtype), b.fadd(doubt, b.fmul(value, zeros(vector)))
+        doubts.append(fma(b, value, zeros(vector), doubts.pop(0)))
+        return rounded(b, value, dtype)
 
     beside = b.icmp_signed("==", c_step, number(1))
     neighbours = b.icmp_signed("==", x_step, number(1))
-    with counted(b, whole, [zeros(vector)], step=lanes) as c:
+    with counted(b, whole, [zeros(vector)] * DOUBTS, step=lanes) as c:
         plane = place(b, target, b.mul(c.index, c_step))
-        doubt = c.carried[0]
+        doubts = c.carried
         # Squares of taps and channels where taps lie side by side.
         squares = b.select(b.and_(neighbours, b.not_(beside)), count, number(0))
         for size in sizes(lanes)[:-1]:
             done = b.and_(squares, number(0 if size == lanes else -2 * size))
-            with counted(b, b.and_(squares, number(-size)), [doubt], first=done, step=size) as x:
-                rows = []
-                for i in range(size):
-                    row, x.carried[0] = read(b.add(x.index, number(i)), c.index, x.carried[0])
-                    rows.append(row)
+            with counted(b, b.and_(squares, number(-size)), doubts, first=done, step=size) as x:
+                rows = [read(b.add(x.index, number(i)), c.index, x.carried) for i in range(size)]
                 for i, row in enumerate(turned_out(b, rows)):
                     store(b, row, place(b, plane, b.mul(number(i), c_step)), x.index)
-            (doubt,) = x.carried
-        with counted(b, count, [doubt], first=b.and_(squares, number(-2))) as x:
-            value, x.carried[0] = read(x.index, c.index, x.carried[0])
+            doubts = x.carried
+        with counted(b, count, doubts, first=b.and_(squares, number(-2))) as x:
+            value = read(x.index, c.index, x.carried)
             out = place(b, plane, b.mul(x.index, x_step))
             with b.if_else(beside) as (together, apart):
                 with together:
@@ -87,7 +89,7 @@ def emit_store_sums(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
                         element = b.extract_element(value, ir.Constant(I32, i))
                         store(b, element, out, b.mul(number(i), c_step))
         c.carried = x.carried
-    doubt = _sum(b, c.carried[0])
+    doubt = _sum(b, reduce(b.fadd, c.carried))
     with counted(b, used, [doubt], first=whole) as c:
         plane = place(b, target, b.mul(c.index, c_step))
         with counted(b, count, c.carried) as x:
@@ -96,11 +98,41 @@ def emit_store_sums(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
             nothing = b.fmul(value, ir.Constant(scalar, 0.0))
             x.carried = [b.fadd(x.carried[0], nothing)]
         c.carried = x.carried
-    (doubt,) = c.carried
-    with b.if_then(b.fcmp_unordered("uno", doubt, doubt), likely=False):
-        store(b, number(1), flag)
+    _raise(b, flag, c.carried[0])
     b.ret_void()
     return made
+
+
+def emit_store_panels(module: ir.Module, dtype: str, lanes: int, columns: int) -> ir.Function:
+    """Emit ``store_panels(target, sums, flag, panels, pitch)``: one row, side by side.
+
+    Panels are full, and their sums lie ``pitch`` apart.  The flag is as above.
+    """
+    vector = ir.VectorType(FLOATS[dtype], lanes)
+    pointers = [STORED[dtype].as_pointer(), FLOATS[dtype].as_pointer(), I64.as_pointer()]
+    made, b = function(module, f"store_panels_{dtype}", [*pointers, I64, I64])
+    target, sums, flag, panels, pitch = made.args
+    for argument in made.args[:3]:
+        argument.add_attribute("noalias")
+    begins = range(0, columns, lanes)
+    with counted(b, panels, [target, sums, *[zeros(vector) for _ in begins]]) as panel:
+        into, read, *doubts = panel.carried
+        values = [load(b, read, begin, vector) for begin in begins]
+        for begin, value in zip(begins, values, strict=True):
+            store(b, rounded(b, value, dtype), into, begin)
+        doubts = [
+            fma(b, value, zeros(vector), doubt) for value, doubt in zip(values, doubts, strict=True)
+        ]
+        panel.carried = [place(b, into, columns), place(b, read, pitch), *doubts]
+    _raise(b, flag, _sum(b, reduce(b.fadd, panel.carried[2:])))
+    b.ret_void()
+    return made
+
+
+def _raise(b: ir.IRBuilder, flag: ir.Value, doubt: ir.Value) -> None:
+    """Raise the flag if a doubt is NaN: zero times what was NaN or infinite."""
+    with b.if_then(b.fcmp_unordered("uno", doubt, doubt), likely=False):
+        store(b, number(1), flag)
 
 
 def emit_stream_run(module: ir.Module, dtype: str) -> ir.Function:

@@ -20,6 +20,7 @@ from tconv.codegen.build import (
     load,
     number,
     place,
+    prefetch,
     store,
     zeros,
 )
@@ -28,6 +29,8 @@ from tconv.codegen.stored import covered, if_enough, widen, widen_run, widened
 
 Array = npt.NDArray[np.floating]
 Table = npt.NDArray[np.int64]
+
+AHEAD = 8  # points, until they come from memory
 
 
 def pack_line_meaning(  # noqa: PLR0913 - the emitted functions' own arguments
@@ -193,12 +196,14 @@ def emit_pack_panels(module: ir.Module, dtype: str, lanes: int, columns: int) ->
             read = place(b, source, b.mul(load(b, reads, i.index), x_step))
             with counted(b, whole, [point], step=columns) as c:
                 line = place(b, read, c.index)
+                prefetch(b, place(b, line, b.mul(number(AHEAD), x_step)))
                 for v, wide in _whole_pieces(columns, lanes):
                     store(b, widened(b, line, v, dtype, wide), c.carried[0], v)
                 c.carried = [place(b, c.carried[0], pitch)]
             (panel,) = c.carried
             line = place(b, read, whole)
             with b.if_then(b.icmp_signed(">", rest, number(0))):
+                prefetch(b, place(b, line, b.mul(number(AHEAD), x_step)))
                 for wide in sizes(lanes):
                     with _rest_pieces(b, rest, wide, lanes) as at:
                         store(b, widened(b, line, at, dtype, wide), panel, at)

@@ -7,6 +7,7 @@ from llvmlite import ir
 from tconv.codegen.block import Block, KernelShape, Record, emit_block
 from tconv.codegen.build import (
     FLOATS,
+    I1,
     I64,
     STORED,
     counted,
@@ -20,7 +21,7 @@ from tconv.codegen.build import (
 )
 from tconv.plan.correlate import ARRAYS, FIELDS
 
-Packers = dict[int, ir.Function]  # by how many channels lie side by side; 1 for planes
+Packers = dict[int, ir.Function]  # by how many elements of a point lie side by side; 1 for planes
 
 FAR_CHANNELS = 16  # packed at a time then
 FAR = 1024  # elements from channel to channel that put each into a page of its own
@@ -41,12 +42,11 @@ def emit_pack_sides(module: ir.Module, shape: KernelShape, packers: Packers) -> 
     with b.if_else(b.icmp_signed("<", index, r.pack_a_chunks)) as (side_a, side_b):
         with side_a:
             first = b.mul(index, r.pack_a)
-            height = b.select(is_swapped(b, r), number(1), number(shape.rows[0]))
-            into = place(b, target, b.mul(b.sdiv(first, height), r.a_plane))
+            into = place(b, target, b.mul(b.sdiv(first, height_of_a(b, r, shape)), r.a_plane))
             pack_a(b, r, shape, packers, block, (group, first, r.pack_a), (into, scratch))
         with side_b:
             first = b.mul(b.sub(index, r.pack_a_chunks), r.pack_b)
-            panel = b.mul(b.sdiv(first, number(shape.columns)), r.b_plane)
+            panel = b.mul(b.sdiv(first, number(shape.panel)), r.b_plane)
             into = place(b, target, b.add(r.shared_b, panel))
             pack_b(b, r, shape, packers, block, (group, first, r.pack_b), (into, scratch))
     b.ret_void()
@@ -61,14 +61,15 @@ def pack_a(  # noqa: PLR0913 - which channels of which block, where to, and by w
     start: tuple[ir.Value, ir.Value, ir.Value],
     target: tuple[ir.Value, ir.Value],
 ) -> None:
-    """Pack side A: planes where rows are taps and channels, else tiles of channels.
+    """Pack side A: planes where rows are taps and channels, or vectors; else tiles of channels.
 
     ``target`` is where, and this worker's scratch.
     """
-    swapped = is_swapped(b, r)
-    height = b.select(swapped, number(1), number(shape.rows[0]))
-    pack = b.select(swapped, packers[1], packers[shape.rows[0]])
-    _pack_side(b, r, ("a", shape.dtype), block, pack, start, (*target, height))
+    height = height_of_a(b, r, shape)
+    pack: ir.Value = packers[shape.lanes if shape.groups > 1 else shape.rows[0]]
+    if shape.groups == 1:
+        pack = b.select(is_swapped(b, r), packers[1], pack)
+    _pack_side(b, r, ("a", shape), block, pack, start, (*target, height))
 
 
 def pack_b(  # noqa: PLR0913 - which channels of which block, where to, and by what
@@ -81,8 +82,8 @@ def pack_b(  # noqa: PLR0913 - which channels of which block, where to, and by w
     target: tuple[ir.Value, ir.Value],
 ) -> None:
     """Pack side B: panels of channels; ``target`` is where, and this worker's scratch."""
-    columns = number(shape.columns)
-    _pack_side(b, r, ("b", shape.dtype), block, packers[shape.columns], start, (*target, columns))
+    columns = number(shape.panel)
+    _pack_side(b, r, ("b", shape), block, packers[shape.columns], start, (*target, columns))
 
 
 def is_swapped(b: ir.IRBuilder, r: Record) -> ir.Value:
@@ -90,10 +91,22 @@ def is_swapped(b: ir.IRBuilder, r: Record) -> ir.Value:
     return b.icmp_signed("!=", r.swapped, number(0))
 
 
+def rows_apart(b: ir.IRBuilder, r: Record, shape: KernelShape) -> ir.Value:
+    """Tell whether every row of a tile has a place of its own on side A."""
+    return is_swapped(b, r) if shape.groups == 1 else ir.Constant(I1, 1)
+
+
+def height_of_a(b: ir.IRBuilder, r: Record, shape: KernelShape) -> ir.Value:
+    """Return how many channels of side A lie side by side."""
+    if shape.groups > 1:
+        return number(1)
+    return b.select(is_swapped(b, r), number(1), number(shape.rows[0]))
+
+
 def _pack_side(  # noqa: PLR0913 - which side, where from, where to, and by what
     b: ir.IRBuilder,
     r: Record,
-    kind: tuple[str, str],
+    kind: tuple[str, KernelShape],
     block: Block,
     pack: ir.Value,
     start: tuple[ir.Value, ir.Value, ir.Value],
@@ -105,7 +118,7 @@ def _pack_side(  # noqa: PLR0913 - which side, where from, where to, and by what
     worker's scratch, and how many channels of a point lie side by side.  Where channels lie far
     apart, only a few of them are read at a time, line after line.
     """
-    side, dtype = kind
+    side, shape = kind
 
     def field(name: str) -> ir.Value:
         value: ir.Value = getattr(r, f"{side}_{name}")
@@ -113,8 +126,9 @@ def _pack_side(  # noqa: PLR0913 - which side, where from, where to, and by what
 
     group, channel, most = start
     into, scratch, columns = target
-    stored = STORED[dtype].as_pointer()
-    offset = b.add(b.mul(group, field("g")), b.mul(channel, field("c")))
+    stored = STORED[shape.dtype].as_pointer()
+    first_group = b.mul(group, number(shape.groups))
+    offset = b.add(b.mul(first_group, field("g")), b.mul(channel, field("c")))
     source = place(b, r.pointer_to(f"side_{side}", stored), offset)
     channels = smaller(b, b.sub(field("channels"), channel), most)
     with counted(b, r.outer, [number(1)]) as axis:
@@ -129,11 +143,13 @@ def _pack_side(  # noqa: PLR0913 - which side, where from, where to, and by what
     limit = smaller(b, field("size"), b.add(b.mul(block.stop, field("step")), field("slack")))
     points = b.add(b.sub(block.stop, block.start), field("halo"))
     points = b.mul(points, field("width"))
-    tables = _fill_points(b, r, side, points, (scratch, columns))
+    elements = b.mul(columns, number(shape.groups))
+    tables = _fill_points(b, r, side, points, (scratch, elements))
     head, body = _count_inside(b, field, tables[0], points, (b.neg(first), b.sub(limit, first)))
     tail = b.sub(b.sub(points, head), body)
     far = b.icmp_signed(">=", field("c"), number(FAR))
-    few = b.mul(b.sdiv(b.add(columns, number(FAR_CHANNELS - 1)), columns), columns)
+    some = number(FAR_CHANNELS // shape.groups - 1)
+    few = b.mul(b.sdiv(b.add(columns, some), columns), columns)
     at_once = b.select(far, few, channels)
     turns = b.sdiv(b.add(channels, b.sub(at_once, number(1))), at_once)
     with (
@@ -146,7 +162,7 @@ def _pack_side(  # noqa: PLR0913 - which side, where from, where to, and by what
         done = b.mul(turn.index, at_once)
         panel = b.mul(b.sdiv(done, columns), field("plane"))
         arguments = [
-            place(b, into, b.add(panel, b.mul(line, columns))),
+            place(b, into, b.add(panel, b.mul(line, elements))),
             place(b, source, b.add(read, b.mul(done, field("c")))),
             *tables,
             b.select(valid, head, points),
@@ -156,6 +172,9 @@ def _pack_side(  # noqa: PLR0913 - which side, where from, where to, and by what
             *(field(name) for name in ("plane", "x", "c", "contiguous")),
             r.plane,
         ]
+        if shape.groups > 1:
+            last = b.sub(b.sub(r.groups, number(1)), first_group)
+            arguments += [field("g"), last]
         b.call(pack, arguments)
 
 
@@ -166,14 +185,14 @@ def _fill_points(
 
     Planes of points that are read one after another need no notes.
     """
-    scratch, columns = target
+    scratch, elements = target
     reads, places = (
         b.bitcast(place(b, scratch, where), I64.as_pointer())
         for where in (r.scratch_reads, r.scratch_places)
     )
     width, step = getattr(r, f"{side}_width"), getattr(r, f"{side}_step")
     planes = b.and_(
-        b.icmp_signed("==", columns, number(1)),
+        b.icmp_signed("==", elements, number(1)),
         b.icmp_signed(">", getattr(r, f"{side}_contiguous"), number(0)),
     )
     quotients = b.select(planes, number(0), b.sdiv(points, width))

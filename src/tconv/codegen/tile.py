@@ -41,12 +41,13 @@ class Tile:
     lanes: int
     dtype: str
     far: bool = False  # whether the data is not in any cache yet
+    across: bool = False  # whether rows are vectors of groups, like columns
 
     @property
     def name(self) -> str:
         """Name of the emitted function."""
-        far = "_far" if self.far else ""
-        return f"tile_{self.dtype}_{self.rows}x{self.vectors}x{self.lanes}{far}"
+        kind = "_far" if self.far else "_across" if self.across else ""
+        return f"tile_{self.dtype}_{self.rows}x{self.vectors}x{self.lanes}{kind}"
 
     @property
     def columns(self) -> int:
@@ -218,8 +219,16 @@ def _multiply(  # noqa: PLR0913 - what one step of the innermost loop reads
     else:
         weights = widened_line(b, line, start, tile.dtype, (tile.vectors, tile.lanes))
     for r, point in enumerate(points):
-        datum = load(b, point) if step is None else load(b, place(b, point, turn.index), step)
-        row = splat(b, datum, tile.lanes)
+        if tile.across:
+            row = load(
+                b,
+                place(b, point, b.mul(turn.index, number(tile.lanes))),
+                (step or 0) * tile.lanes,
+                vector,
+            )
+        else:
+            datum = load(b, point) if step is None else load(b, place(b, point, turn.index), step)
+            row = splat(b, datum, tile.lanes)
         for v in range(tile.vectors):
             k = r * tile.vectors + v
             totals[k] = fma(b, row, weights[v], totals[k])
@@ -259,7 +268,8 @@ def emit_correlate_tile(module: ir.Module, tile: Tile, pitch: int = 0) -> ir.Fun
 
     Both sides are data here: the depth runs along points, and the vectors along the other side's
     channels, whose points lie two vectors apart.  With a ``pitch`` the rows lie side by side
-    from where the first is, and points so far apart: one stream that needs one address.
+    from where the first is, and points so far apart: one stream that needs one address.  A tile
+    ``across`` has groups in the lanes of both sides: a row's points lie one vector apart.
     """
     scalar = FLOATS[tile.dtype]
     vector = ir.VectorType(scalar, tile.lanes)

@@ -37,7 +37,10 @@ class CorrelateRun:
         self.r = Record(recipe.record, correlate.SCALARS, correlate.ARRAYS)
         self.scratch = Scratch(self.r, recipe.scratch, problem.dtype)
         self.swapped = self.r.swapped != 0
-        self.a_rows = 1 if self.swapped else tile_rows  # of side A that lie side by side
+        self.panel = self.columns // recipe.groups  # channels of one
+        # Channels of side A that lie side by side.
+        self.a_rows = 1 if self.swapped or recipe.groups > 1 else tile_rows
+        self.groups = -(-problem.groups // recipe.groups)  # or vectors of them
         self.taps = [*product(*(range(axis.taps) for axis in problem.axes))]
 
     def check(self) -> None:
@@ -54,7 +57,7 @@ class CorrelateRun:
                 shapes.add(shape)
                 self._check_sums(part, widths)
         self._check_pieces()
-        widths = self.a_rows, self.columns
+        widths = self.a_rows * self.recipe.groups, self.columns
         CorrelatePoints(self.problem, self.r, self.scratch, widths).check(shifts)
         self.scratch.check()
 
@@ -66,8 +69,9 @@ class CorrelateRun:
         demand(recipe.swapped == self.swapped, "sides change places by halves", r.swapped)
         channels = problem.coarse_channels, problem.fine_channels
         rows, columns = channels[::-1] if self.swapped else channels
-        found = (r.outer, r.rows, r.columns, r.a_channels, r.b_channels)
-        due = (len(problem.axes), rows, columns, rows, columns)
+        demand(not self.swapped or recipe.groups == 1, "taps are rows of vectors", recipe.groups)
+        found = (r.outer, r.groups, r.rows, r.columns, r.a_channels, r.b_channels)
+        due = (len(problem.axes), problem.groups, rows, columns, rows, columns)
         demand(found == due, "sizes are not the problem's", found)
         r.positive("pieces", "run_points", "sums", "a_plane", "b_plane")
         r.positive("block_tiles", "block_panels", "a_width", "b_width")
@@ -76,8 +80,8 @@ class CorrelateRun:
         steps = dict.fromkeys(("a_source_steps", "b_source_steps"), r.outer)
         r.room({**steps, "target_taps": len(self.taps)})
         demand(r.sums % recipe.lanes == 0, "sums end inside a vector", r.sums)
-        left = r.columns - (r.panels - 1) * self.columns
-        demand(0 < left <= self.columns, "panels do not take every channel once", r.panels)
+        left = r.columns - (r.panels - 1) * self.panel
+        demand(0 < left <= self.panel, "panels do not take every channel once", r.panels)
 
     def _check_shared(self) -> None:
         """Look whether what is packed for all work items is whole, and has room."""
@@ -86,7 +90,7 @@ class CorrelateRun:
         if r.shared != 0:
             demand((r.all_blocks, r.pieces) == (1, 1), "sides are shared by blocks", r.all_blocks)
             ends = []
-            for side, width in (("a", self.a_rows), ("b", self.columns)):
+            for side, width in (("a", self.a_rows), ("b", self.panel)):
                 channels, most, chunks, plane = (
                     r.scalars[name.format(side)]
                     for name in ("{}_channels", "pack_{}", "pack_{}_chunks", "{}_plane")
@@ -97,11 +101,11 @@ class CorrelateRun:
                 ends.append(-(-channels // width) * plane)
             fits = ends[0] <= r.shared_b and r.shared_b + ends[1] <= r.shared
             demand(fits, "shared sides overlap, or leave their place", (ends, r.shared))
-        due = self.problem.groups * packs
+        due = self.groups * packs
         demand(recipe.packs == due, "sides are not all packed once", recipe.packs)
 
     def _width(self, panel: int) -> int:
-        """Return how many channels the sums of a panel have, used or not."""
+        """Return how many elements the sums of a panel have, used or not."""
         return self.columns if panel < self.r.wide_panels else self.recipe.lanes
 
     def _find(self, index: int) -> _Part:
@@ -114,12 +118,12 @@ class CorrelateRun:
             demand(first < stop, f"a work item has no {name}", (first, whole))
             found.append(range(first, stop))
         panels, rows, taps = found
-        demand(index < self.problem.groups, "a work item has no group", index)
+        demand(index < self.groups, "a work item has no group", index)
         return _Part(index, taps, rows, panels)
 
     def _parts(self) -> list[_Part]:
         """Return the different parts of groups; together they must take every sum once."""
-        r, recipe, groups = self.r, self.recipe, self.problem.groups
+        r, recipe, groups = self.r, self.recipe, self.groups
         stores, rest = divmod(recipe.items, r.pieces)
         demand(rest == 0, "the work items of a piece are missing", recipe.items)
         due = 0 if r.pieces == 1 else stores
@@ -137,22 +141,24 @@ class CorrelateRun:
     def _check_channels(self, part: _Part) -> None:
         """Pack the channels that a part's rows and panels have, and no others."""
         r = self.r
-        first = part.panels.start * self.columns
+        first = part.panels.start * self.panel
         packed = min(r.b_channels - first, r.b_most)
-        due = min(r.columns - first, len(part.panels) * self.columns)
+        due = min(r.columns - first, len(part.panels) * self.panel)
         demand(packed == due, "panels have other channels than are packed", (packed, due))
         for panel in part.panels:
-            used = min(r.columns - panel * self.columns, self.columns)
-            demand(used <= self._width(panel), "a panel is stored wider than summed", panel)
+            used = min(r.columns - panel * self.panel, self.panel)
+            wide = self._width(panel) // self.recipe.groups
+            demand(used <= wide, "a panel is stored wider than summed", panel)
         if r.shared == 0:
             self.scratch.touch("region", -(-self._packed_rows(part) // self.a_rows) * r.a_plane)
             self.scratch.touch("b", len(part.panels) * r.b_plane)
         else:
-            whole = self.swapped or part.rows.start % self.height == 0
+            whole = part.rows.start % self.a_rows == 0
             demand(whole, "rows begin inside a tile", part)
         if r.pieces == 1:
             self.scratch.touch("sums", r.sums)
         if self.recipe.streamed:  # weights of a row, as they are written
+            demand(self.recipe.groups == 1, "weights of a row are not a run", self.recipe.groups)
             demand(len(part.taps) == r.taps, "a run of weights has other taps between", part)
             self.scratch.touch("run", r.block_panels * self.columns * r.taps)
 
@@ -176,7 +182,9 @@ class CorrelateRun:
         offsets = r.part("row_offsets", first, tiles * self.height)
         planes, shifts = np.divmod(offsets, r.a_plane)
         channels = planes * self.a_rows
-        if not self.swapped:  # a tile begins where its first row does; the others lie beside it
+        if self.recipe.groups > 1:
+            demand((shifts == 0).all(), "a row begins inside a plane", part)
+        elif not self.swapped:  # a tile begins where its first row does, the others beside it
             channels, shifts = channels + shifts, np.zeros_like(shifts)
         packed = ((channels >= 0) & (channels < self._packed_rows(part))).all()
         demand(packed, "a row is a channel that was not packed", part)
@@ -240,5 +248,5 @@ class CorrelateRun:
         """Look whether pieces take every block once, and have room for their sums."""
         r = self.r
         demand(r.pieces <= r.all_blocks, "a piece has no block", r.pieces)
-        room = self.recipe.items * r.sums if r.pieces > 1 else self.problem.groups * r.shared
+        room = self.recipe.items * r.sums if r.pieces > 1 else self.groups * r.shared
         demand(room <= self.recipe.common, "there is no room for what all workers see", room)

@@ -25,7 +25,7 @@ from tconv.plan.planes import (
     plan_planes,
 )
 from tconv.plan.taps import tap_products
-from tconv.plan.tiles import tile_rows
+from tconv.plan.tiles import SMALL_TILE, tile_rows
 from tconv.plan.winograd import Winograd, error_bounds, plan_winograd
 from tconv.plan.winograd_choice import Worth, unbound_refusal, weigh
 from tconv.problem import Operand, Problem, accumulator
@@ -229,9 +229,10 @@ def _lines_pay(problem: Problem, machine: Machine) -> bool:
 
 
 def _weights_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, str], ...]) -> Plan:
-    if many_small_groups(problem, machine):
-        products = problem.coarse_channels * problem.fine_channels
-        small = ("correlate", f"{products} weights a group and tap would leave vectors half empty")
+    coarse, fine = problem.coarse_channels, problem.fine_channels
+    few = coarse * fine < SMALL_TILE or (coarse == 1 and fine <= machine.lanes(problem.dtype))
+    if few and many_small_groups(problem, machine):
+        small = ("correlate", f"{coarse * fine} weights a group and tap would leave tiles empty")
         return _grouped(problem, plan_grouped_weights(problem, machine), (small, *slower))
     return _correlate(problem, plan_correlate(problem, machine, tile_rows(machine)), slower)
 

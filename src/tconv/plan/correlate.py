@@ -7,7 +7,8 @@ are neighbours, and a whole picture becomes one long run.
 
 Side A is read one element at a time and side B by vectors of channels.  A is the coarse side
 and a row is a channel; where the fine side has too few channels to fill vectors the sides
-change places, and a row is a tap and a channel.
+change places, and a row is a tap and a channel.  Of many small groups, an element of either
+side is a vector of groups.
 """
 
 import math
@@ -15,12 +16,12 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from tconv.plan.blocks import shrink
+from tconv.plan.correlate_form import choose_form
 from tconv.plan.gather import Scratch, make_record
-from tconv.plan.machine import Machine, padded
+from tconv.plan.machine import Machine
 from tconv.plan.parts import PAGE, Parts, choose_parts
 from tconv.plan.shifts import AxisShifts, axis_shifts
 from tconv.plan.sides import FAR, all_shifts, coarse_side, fine_side, pitches_of, tap_meets
-from tconv.plan.tiles import whole_tiles
 from tconv.problem import Operand, Problem, numpy_dtype
 
 SIDE_SCALARS = (
@@ -42,7 +43,7 @@ SCALARS = (
     "target_g", "target_row", "target_column", "target_x", "tap_run", "stream",  # by each call
     "outer",  # axes but the last; the batch is the first of them
     "split",  # outer axes whose lines are not one run
-    "swapped", "taps", "rows", "columns", "panels", "wide_panels", "run_points",
+    "swapped", "groups", "taps", "rows", "columns", "panels", "wide_panels", "run_points",
     "pieces", "tap_chunks", "chunk_taps", "row_chunks", "chunk_rows",
     "panel_chunks", "chunk_panels",
     "block_tiles", "block_panels", "panel_sums", "sums", "sums_step",
@@ -65,9 +66,6 @@ ARRAYS = (
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
-# Multiplications in the time of one element that is packed: into panels; into planes; the same
-# if residues of the stride lie side by side; single points of lines that fill no vector.
-PACK_PANELS, PACK_PLANES, PACK_RESIDUES, PACK_POINTS = 3, 8, 20, 25
 MOST_SPARE = 4  # neighbours that are packed for one that is read
 SEGMENT = 0.8  # points that could be summed while a tile turns to the next segment
 STREAM = 8  # parts of the last cache that weights may take before they are written past it
@@ -81,6 +79,7 @@ class Correlate:
     lanes: int
     vectors: int
     swapped: bool
+    groups: int  # that the lanes of a vector are; with one they are channels
     record: tuple[int, ...]
     taps: tuple[tuple[int, ...], ...]
     block: tuple[int, ...]
@@ -103,28 +102,34 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     taps = tuple(product(*(range(axis.taps) for axis in problem.axes)))
     fine_planes = math.prod(len(axis.residues) for axis in axes)
     fine_points = fine_planes * math.prod(axis.coarse_size + axis.span - 1 for axis in axes)
-    swapped = _swaps(problem, fine_points, lanes, tile_rows)
+    runs_on = len(axes[-1].residues) == axes[-1].stride
+    form = choose_form(problem, fine_points, (lanes, tile_rows), runs_on=runs_on)
+    swapped, together = form.swapped, form.groups
+    groups = -(-problem.groups // together)
+    panel = columns // together
     # What rows are made of, and what vectors run along.
     rows, wide = problem.coarse_channels, problem.fine_channels
     if swapped:
         rows, wide = wide, rows
-    panels = -(-wide // columns)
+    panels = -(-wide // panel)
     parts = choose_parts(
         problem,
         (0 if swapped else rows, panels, len(taps), fine_points),
-        (tile_rows, columns, item),
+        (tile_rows, panel, item),
         machine,
+        together,
     )
     if swapped:
         parts = replace(parts, chunk_rows=rows)
-    held = [parts.chunk_rows if not swapped else rows, parts.chunk_panels * columns]
+    held = [parts.chunk_rows if not swapped else rows, parts.chunk_panels * panel]
     if swapped:
         held.reverse()
     coarse_channels, fine_channels = held
-    bytes_a_point = item * max(coarse_channels, fine_channels * fine_planes)
+    bytes_a_point = item * together * max(coarse_channels, fine_channels * fine_planes)
     block = [axis.coarse_size for axis in axes]
     if not parts.shared:
-        block = _choose_block(axes, bytes_a_point, parts.pieces, machine)
+        most = machine.l3 // 16 if together == 1 else machine.l2 // 2
+        block = _choose_block(axes, bytes_a_point, parts.pieces, most)
     blocks = [-(-axis.coarse_size // size) for axis, size in zip(axes, block, strict=True)]
     fine_pitches = pitches_of(size + axis.span - 1 for axis, size in zip(axes, block, strict=True))
     plane = fine_pitches[0] * block[0]
@@ -137,20 +142,25 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
         side.arrays["pitches"][0] * block[0] * side.numbers["combinations"] * side.numbers["width"]
         for side in (a, b)
     )
+    beside = 1 if swapped or together > 1 else tile_rows  # channels of side A
     # Rows that lie a multiple of a page apart would meet in few cache sets.
-    a_plane = -(-(a_points * (1 if swapped else tile_rows) + 1) // 32) * 32 + 16
+    a_plane = -(-(a_points * beside * together + 1) // 32) * 32 + 16
     b_plane = (b_points + 1) * columns
     meets = [0] * 3 * len(taps), [FAR] * 3 * len(taps)
     if not swapped and split == len(axes) - 1:
         meets = tap_meets(problem.axes)
     shifts = all_shifts(axes, plane, [*fine_pitches, 1])
     row_offsets = _row_offsets(
-        shifts if swapped else None, rows, (tile_rows, a_plane, parts.chunk_rows)
+        shifts if swapped else None, rows, (tile_rows, beside, a_plane, parts.chunk_rows)
     )
     tile = tile_rows * columns
     rows_an_item = parts.chunk_taps * rows if swapped else parts.chunk_rows
     tiles_an_item = -(-rows_an_item // tile_rows)
     run_points = max(1, machine.l1 // 2 // (columns * item))
+    if together > 1:
+        # All rows of a run stay in the cache while taps go by.
+        row_points = parts.chunk_rows * together
+        run_points = max(16, machine.l1 * 3 // 4 // ((row_points + columns) * item))
     block_tiles, block_panels, panel_sums = tiles_an_item, 1, tiles_an_item * tile
     if not swapped:
         block_tiles, block_panels = _sum_block(
@@ -168,12 +178,12 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
         "row_chunks": 1 if swapped else -(-rows // parts.chunk_rows),
         "panel_chunks": -(-panels // parts.chunk_panels),
     }
-    stores = problem.groups * math.prod(chunks.values())
+    stores = groups * math.prod(chunks.values())
     weights = problem.groups * problem.coarse_channels * problem.fine_channels * len(taps)
-    whole = not swapped and chunks["tap_chunks"] == 1
+    whole = not swapped and together == 1 and chunks["tap_chunks"] == 1
     streamed = whole and weights * numpy_dtype(problem.dtype).itemsize > machine.l3 // STREAM
     scratch = Scratch(item)
-    a_tiles = rows if swapped else -(-parts.chunk_rows // tile_rows)
+    a_tiles = rows if swapped else -(-parts.chunk_rows // beside)
     scratch.take(0 if parts.shared else a_tiles * a_plane)
     segments = math.prod(block[:split])
     points = max(side.points for side in (a, b))
@@ -185,15 +195,16 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
         "a_channels": rows,
         "b_channels": wide,
         "a_most": rows if swapped else parts.chunk_rows,
-        "b_most": parts.chunk_panels * columns,
+        "b_most": parts.chunk_panels * panel,
         "outer": len(axes) - 1,
         "split": split,
         "swapped": int(swapped),
+        "groups": problem.groups,
         "taps": len(taps),
         "rows": rows,
         "columns": wide,
         "panels": panels,
-        "wide_panels": panels - (0 < wide % columns <= lanes),
+        "wide_panels": panels - (0 < wide % panel <= panel // vectors),
         "run_points": run_points,
         "pieces": pieces,
         **chunks,
@@ -205,7 +216,7 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
         "panel_sums": panel_sums,
         "sums": sums,
         "sums_step": sums_step if kept else 0,
-        **_shared(parts, (rows, wide), (a_plane, b_plane), (1 if swapped else tile_rows, columns)),
+        **_shared(parts, (rows, wide), (a_plane, b_plane), (beside, panel), together),
         "plane": plane,
         "block": block[-1],
         "end": axes[-1].coarse_size,
@@ -231,18 +242,19 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
         "meets_from": meets[0],
         "meets_to": meets[1],
     }
-    packs = problem.groups * (numbers["pack_a_chunks"] + numbers["pack_b_chunks"])
+    packs = groups * (numbers["pack_a_chunks"] + numbers["pack_b_chunks"])
     return Correlate(
         lanes=lanes,
         vectors=vectors,
         swapped=swapped,
+        groups=together,
         record=make_record(SCALARS, ARRAYS, numbers, arrays),
         taps=taps,
         block=tuple(block),
         packs=packs if parts.shared else 0,
         items=stores * pieces,
         stores=stores if pieces > 1 else 0,
-        common=problem.groups * numbers["shared"] + (stores * pieces * sums if pieces > 1 else 0),
+        common=groups * numbers["shared"] + (stores * pieces * sums if pieces > 1 else 0),
         scratch=scratch.size,
         streamed=streamed,
     )
@@ -278,19 +290,25 @@ def _sum_block(
     return -(-tiles // blocks), panels
 
 
-def _row_offsets(shifts: list[int] | None, rows: int, sizes: tuple[int, int, int]) -> list[int]:
+def _row_offsets(
+    shifts: list[int] | None, rows: int, sizes: tuple[int, int, int, int]
+) -> list[int]:
     """Return where in side A the rows of a work item begin: in planes by shifts, or in tiles."""
-    tile_rows, a_plane, chunk_rows = sizes
+    tile_rows, beside, a_plane, chunk_rows = sizes
     if shifts is not None:
         offsets = [shift + channel * a_plane for shift in shifts for channel in range(rows)]
     else:
-        here = (divmod(channel % chunk_rows, tile_rows) for channel in range(rows))
+        here = (divmod(channel % chunk_rows, beside) for channel in range(rows))
         offsets = [tile * a_plane + row for tile, row in here]
     return offsets + offsets[-1:] * tile_rows  # rows of a last tile that there are none for
 
 
 def _shared(
-    parts: Parts, channels: tuple[int, int], planes: tuple[int, int], widths: tuple[int, int]
+    parts: Parts,
+    channels: tuple[int, int],
+    planes: tuple[int, int],
+    widths: tuple[int, int],
+    together: int,
 ) -> dict[str, int]:
     """Return how both sides are packed for all work items; zeros where each packs its own."""
     if not parts.shared:
@@ -300,7 +318,7 @@ def _shared(
         -(-count // width) * plane
         for count, width, plane in zip(channels, widths, planes, strict=True)
     ]
-    many = [-(-PACK_CHANNELS // width) * width for width in widths]
+    many = [-(-PACK_CHANNELS // together // width) * width for width in widths]
     counts = [-(-count // most) for count, most in zip(channels, many, strict=True)]
     return {
         "shared": sum(sizes), "shared_b": sizes[0], "pack_a": many[0], "pack_b": many[1],
@@ -308,33 +326,8 @@ def _shared(
     }  # fmt: skip
 
 
-def _swaps(problem: Problem, fine_points: int, lanes: int, tile_rows: int) -> bool:
-    """Tell whether rows of taps and fine channels take clearly less time.
-
-    They leave less of the tiles empty where the fine side has few channels.  But they know no
-    taps to leave points out for, and planes take longer to pack than panels.
-    """
-    taps = math.prod(axis.taps for axis in problem.axes)
-    coarse, fine = problem.coarse_channels, problem.fine_channels
-    points = math.prod(axis.coarse_size for axis in problem.axes)
-    met = math.prod(axis.meetings() for axis in problem.axes) / points
-    spread = fine_points / (problem.batch * points)
-    last = problem.axes[-1]
-    planes = PACK_PLANES
-    if last.stride > 1 and str(problem.layout(Operand.FINE)).endswith("x"):
-        planes = PACK_RESIDUES
-    if last.coarse_size < lanes:
-        planes = PACK_POINTS
-    natural = padded(fine, lanes) * whole_tiles(coarse, tile_rows) * met
-    natural += PACK_PANELS * max(fine, lanes) * spread
-    swapped = padded(coarse, lanes) * whole_tiles(taps * fine, tile_rows)
-    swapped += planes * fine * spread
-    both = PACK_PANELS * coarse
-    return swapped + both < 0.95 * (natural + both)
-
-
-def _choose_block(axes: list[AxisShifts], point: int, pieces: int, machine: Machine) -> list[int]:
-    """Return how many points of each axis are packed at a time.
+def _choose_block(axes: list[AxisShifts], point: int, pieces: int, most: int) -> list[int]:
+    """Return how many points of each axis are packed at a time, in so many bytes of a side.
 
     Tiles read short runs of them, which fit the first caches; all of it may lie in the last,
     so that lines are seldom packed twice for two blocks that both read them.
@@ -345,7 +338,7 @@ def _choose_block(axes: list[AxisShifts], point: int, pieces: int, machine: Mach
     def too_large() -> bool:
         extents = (size + axis.span - 1 for axis, size in zip(axes, block, strict=True))
         blocks = math.prod(-(-size // part) for size, part in zip(sizes, block, strict=True))
-        return point * math.prod(extents) > machine.l3 // 16 or blocks < pieces
+        return point * math.prod(extents) > most or blocks < pieces
 
     while max(block) > 1 and too_large():
         shrink(block, sizes, next(d for d, size in enumerate(block) if size > 1))

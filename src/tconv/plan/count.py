@@ -14,6 +14,7 @@ from tconv.plan import correlate, overlap
 from tconv.plan.cells import Cells
 from tconv.plan.check_record import Record
 from tconv.plan.correlate import Correlate
+from tconv.plan.correlate_form import even_tiles
 from tconv.plan.gather import Gather
 from tconv.plan.grouped import Grouped, in_place
 from tconv.plan.grouped_weights import GroupedWeights
@@ -178,13 +179,14 @@ def _grouped_weights(problem: Problem, recipe: GroupedWeights) -> Numbers:
 
 def _correlate(problem: Problem, recipe: Correlate, tile_rows: int) -> Numbers:
     r = Record(recipe.record, correlate.SCALARS, correlate.ARRAYS)
-    width = _panels_width(r.columns, recipe.lanes, recipe.vectors)
+    width = _panels_width(r.columns * recipe.groups, recipe.lanes, recipe.vectors)
     taps = len(recipe.taps)
     chunks = _parts(r.rows, r.chunk_rows)
-    rows = taps * sum(whole_tiles(chunk, tile_rows) for chunk in chunks)
+    tiled = even_tiles if recipe.groups > 1 else whole_tiles
+    rows = taps * sum(tiled(chunk, tile_rows) for chunk in chunks)
     if recipe.swapped:
         parts = _parts(taps, r.chunk_taps)
-        rows = sum(whole_tiles(part * r.rows, tile_rows) for part in parts)
+        rows = sum(even_tiles(part * r.rows, tile_rows) for part in parts)
     sizes = [problem.batch, *problem.spatial(Operand.COARSE)]
     cuts = [_parts(size, block) for size, block in zip(sizes, recipe.block, strict=True)]
     pitches = [*r.outer_of("b_pitches"), 1]
@@ -208,13 +210,13 @@ def _correlate(problem: Problem, recipe: Correlate, tile_rows: int) -> Numbers:
     if r.shared:
         both = packed["a"] * r.a_channels + packed["b"] * r.b_channels
     partials = recipe.common if recipe.stores else 0
-    groups = problem.groups
+    groups = -(-problem.groups // recipe.groups)
     if r.split == r.outer and not recipe.swapped:  # what meets nothing is left out
         met = math.prod(axis.meetings() for axis in problem.axes)
         points = -(-points * met // (taps * math.prod(sizes[1:])))
     return (
         groups * rows * width * points,
-        groups * both,
+        groups * recipe.groups * both,
         groups * rows * width * turns + partials,
         recipe.common,
     )

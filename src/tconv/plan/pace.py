@@ -11,7 +11,7 @@ CLEARLY = 1.3  # so much faster an algorithm must seem: estimates are off by tha
 LAUNCH = 10_000
 FEW_ROWS_PACE = {3: 1.5, 2: 2.0, 1: 3.5}  # of planes; the time of a multiplication goes on rising
 # Products of read and written channels a group: with more, groups fill vectors by themselves.
-MOST_PRODUCTS = {Operand.FINE: 64, Operand.COARSE: 64, Operand.WEIGHTS: 36}
+MOST_PRODUCTS = 64
 MANY_RESIDUES = 4  # of a stride: vectors along points are packed for each of them
 
 
@@ -25,7 +25,7 @@ def many_small_groups(problem: Problem, machine: Machine) -> bool:
     lanes = machine.lanes(problem.dtype)
     if products == 1 and problem.wanted is Operand.WEIGHTS:
         return problem.groups > 1 and (_beside(problem) or 3 * problem.groups >= lanes)
-    return problem.groups >= lanes and products <= MOST_PRODUCTS[problem.wanted]
+    return problem.groups >= lanes and products <= MOST_PRODUCTS
 
 
 def few_groups_pay(problem: Problem, machine: Machine, *, no_lines: bool) -> bool:

@@ -36,6 +36,7 @@ def choose_parts(
     sizes: tuple[int, int, int, int],
     tile: tuple[int, int, int],
     machine: Machine,
+    together: int = 1,
 ) -> Parts:
     """Return how the work is split: what costs least to pack, to keep and to add up.
 
@@ -43,16 +44,19 @@ def choose_parts(
     splitting points packs nothing twice, but leaves a set of sums for each piece.  Both sides may
     be packed once, before all else, if they are small.
     ``sizes`` are rows (0 if they are taps and channels), panels, taps and points of the packed
-    fine side, ``tile`` the rows of a tile, the channels of a panel and the bytes of an element.
+    fine side, ``tile`` the rows of a tile, the channels of a panel and the bytes of an element;
+    ``together`` is how many groups are one, whose elements are vectors.
     """
     rows, panels, taps, fine_points = sizes
     tile_rows, columns, item = tile
+    item *= together
+    groups = -(-problem.groups // together)
     points = problem.batch * math.prod(axis.coarse_size for axis in problem.axes)
     a, b = problem.coarse_channels * points, problem.fine_channels * fine_points
     tap_rows = 0
     if not rows:
         a, b, tap_rows = b, a, problem.fine_channels
-    work = problem.flops() + PACKED * problem.groups * (a + b)
+    work = problem.flops() + PACKED * groups * together * (a + b)
     wanted = min(WORK_ITEMS, max(1, work // SMALL_WORK))
     last = problem.axes[-1].taps
     row_tiles = -(-rows // tile_rows)
@@ -65,9 +69,9 @@ def choose_parts(
             a_tap = rows_a_tap * chunk_panels * columns * item
             chunk_taps = min(max(MOST_SUMS // a_tap // last * last, last), taps)
             tap_chunks = -(-taps // chunk_taps)
-            sums = problem.groups * row_chunks * panel_chunks * taps * a_tap // item
+            sums = groups * row_chunks * panel_chunks * taps * a_tap // item
             packed = tap_chunks * (a * panel_chunks + b * row_chunks)
-            split = problem.groups * row_chunks * panel_chunks * tap_chunks
+            split = groups * row_chunks * panel_chunks * tap_chunks
             blocks = max(a // row_chunks, b // panel_chunks) * item // (machine.l3 // 16)
             for pieces in (1, 2, 4, 8):
                 if pieces > 1 and (pieces * sums * item > MOST_PARTIALS or points < pieces * 64):
@@ -79,7 +83,7 @@ def choose_parts(
     choices = [*tried()]
     enough = min(wanted, max(items for _, items, _ in choices))
     cost, _, best = min((c for c in choices if c[1] >= enough), key=lambda choice: choice[:2])
-    held = problem.groups * (a + b)
+    held = groups * (a + b)
     if held * item > MOST_SHARED or (2 if held * item > MANY_SHARED else 1.25) * held > cost:
         return best
     # Nothing is packed twice, and all sums that a work item keeps stay in the cache.
@@ -87,7 +91,7 @@ def choose_parts(
     chunk_taps = min(max(machine.l2 // 4 // row // last * last, last), taps)
     weights = problem.groups * problem.coarse_channels * problem.fine_channels * taps
     work = problem.flops() + STORED * weights
-    many = -(-min(MANY_ITEMS, max(1, work // SMALL_WORK)) // problem.groups)
+    many = -(-min(MANY_ITEMS, max(1, work // SMALL_WORK)) // groups)
     many = -(-many // -(-taps // chunk_taps))
     chunk_panels = -(-panels // min(panels, many))
     if rows:

@@ -27,10 +27,10 @@ class CorrelateRunner:
     def __init__(self, problem: Problem, recipe: Correlate) -> None:
         self.problem, self.recipe = problem, recipe
         self.dtype = numpy_dtype(problem.dtype)
-        dtype, swapped = problem.dtype, recipe.swapped
-        self.kernel = correlate_kernel("correlate", dtype, swapped=swapped)
-        self.packing = correlate_kernel("pack_sides", dtype, swapped=swapped) if recipe.packs else 0
-        self.adding = correlate_kernel("add_pieces", dtype, swapped=swapped) if recipe.stores else 0
+        form = problem.dtype, recipe.swapped, recipe.groups > 1
+        self.kernel = correlate_kernel("correlate", *form)
+        self.packing = correlate_kernel("pack_sides", *form) if recipe.packs else 0
+        self.adding = correlate_kernel("add_pieces", *form) if recipe.stores else 0
         sums = accumulator(problem.dtype)
         self.scratch_bytes = -(-recipe.scratch * sums.itemsize // 64) * 64
         self.common_bytes = recipe.common * sums.itemsize

@@ -1,6 +1,7 @@
 """The compiled kernels of this machine, loaded when first needed."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TypeVar
@@ -56,13 +57,15 @@ def cells_kernel(dtype: str) -> int:
 
 
 @cache
-def correlate_kernel(part: str, dtype: str, *, swapped: bool) -> int:
+def correlate_kernel(part: str, dtype: str, swapped: bool, groups: bool) -> int:  # noqa: FBT001
     """Return the address of ``correlate``, ``add_pieces`` or ``pack_sides``, all of one module.
 
-    Each takes ``(record, scratch, item)``.
+    Each takes ``(record, scratch, item)``.  Sides change places, or lanes are ``groups``.
     """
     shape = kernel_shape(dtype, machine())
-    name = "correlate_swapped" if swapped else "correlate"
+    if groups:
+        shape = replace(shape, groups=shape.lanes)
+    name = "correlate_swapped" if swapped else "correlate_groups" if groups else "correlate"
     return _loaded(name, shape, partial(emit_correlate, swapped=swapped), f"{part}_{dtype}")
 
 

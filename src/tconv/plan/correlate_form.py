@@ -1,0 +1,73 @@
+"""Which form a correlation has: what its rows are, and what the lanes of its vectors."""
+
+import math
+from dataclasses import dataclass
+
+from tconv.plan.machine import padded
+from tconv.plan.tiles import SMALL_TILE, whole_tiles
+from tconv.problem import Operand, Problem
+
+# Multiplications in the time of one element that is packed: into panels or vectors of groups;
+# into planes; the same if residues of the stride lie side by side; single points of lines that
+# fill no vector, or of which some residues are left out.
+PACK_PANELS, PACK_PLANES, PACK_RESIDUES, PACK_POINTS = 3, 8, 20, 25
+PACK_APART = 48  # the same of one point of a group that lies among others
+ACROSS = 1.3  # multiplications of vectors of groups in the time of one: both come from memory
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What rows of tiles are, and what lanes of vectors."""
+
+    swapped: bool = False  # rows are taps and fine channels, lanes coarse channels
+    groups: int = 1  # that the lanes of a vector are, on both sides; with one they are channels
+
+
+def choose_form(
+    problem: Problem, fine_points: int, tile: tuple[int, int], *, runs_on: bool
+) -> Form:
+    """Return the form that takes clearly less time.
+
+    Rows of taps and fine channels leave less of the tiles empty where the fine side has few
+    channels.  But they know no taps to leave points out for, and planes take longer to pack than
+    panels.  Where groups have few channels on both sides, lanes are groups.
+    ``fine_points`` are those that are packed, which on a line may run on or leave some out;
+    ``tile`` has the lanes of a vector and the rows of a tile.
+    """
+    lanes, tile_rows = tile
+    taps = math.prod(axis.taps for axis in problem.axes)
+    coarse, fine = problem.coarse_channels, problem.fine_channels
+    points = math.prod(axis.coarse_size for axis in problem.axes)
+    met = math.prod(axis.meetings() for axis in problem.axes) / points
+    spread = fine_points / (problem.batch * points)
+    last = problem.axes[-1]
+    rows_of_points = str(problem.layout(Operand.FINE)).endswith("x")
+    planes = PACK_RESIDUES if last.stride > 1 and rows_of_points else PACK_PLANES
+    if last.coarse_size < lanes or not runs_on:
+        planes = PACK_POINTS
+    apart = PACK_APART if problem.groups > 1 and not rows_of_points else 0
+    both = PACK_PANELS * coarse + apart
+    natural = padded(fine, lanes) * whole_tiles(coarse, tile_rows) * met
+    natural += (PACK_PANELS * max(fine, lanes) + apart) * spread + both
+    swapped = padded(coarse, lanes) * even_tiles(taps * fine, tile_rows)
+    swapped += (planes * fine + apart / 2) * spread + both
+    best = Form(swapped=swapped < 0.95 * natural)
+    if problem.groups == 1:
+        return best
+    rows = even_tiles(coarse, tile_rows)
+    across = ACROSS * (fine - fine % 2 + (fine % 2) * 4 / 3) * rows * met
+    across += PACK_PANELS * (fine * spread + coarse)
+    across *= -(-problem.groups // lanes) * lanes / problem.groups
+    return Form(groups=lanes) if across < min(natural, swapped) else best
+
+
+def even_tiles(rows: int, tile_rows: int) -> int:
+    """Return how many rows tiles have where two small ones may take the last.
+
+    >>> [even_tiles(rows, 6) for rows in (1, 4, 5, 6, 7, 8, 9, 14)]
+    [4, 4, 6, 6, 8, 8, 10, 14]
+    """
+    whole, rest = divmod(rows, tile_rows)
+    if whole and 0 < rest <= 2 * SMALL_TILE - tile_rows:
+        return (whole - 1) * tile_rows + 2 * SMALL_TILE
+    return whole_tiles(rows, tile_rows)
