@@ -195,14 +195,12 @@ def choose_parts(depth: int, row: int, machine: Machine) -> tuple[int, int]:
     return max(1, most // max(depth, 1)), -(-depth // (4 * cuts)) * 4
 
 
-def choose_slab(
-    division: Division, points: int, channels: int, lanes: int, machine: Machine
-) -> int:
+def choose_slab(division: Division, points: int, channels: int, lanes: int, room: int) -> int:
     """Return how many channels are packed together; a point has so many bytes of each.
 
-    A fifth of the second cache, but a cache line at least, and enough slabs for all workers.
+    They take so much room, but a cache line at least, and are enough slabs for all workers.
     """
-    fitting = machine.l2 // 5 // points // lanes * lanes
+    fitting = room // points // lanes * lanes
     if division.staged:
         slabs = -(-SOME_ITEMS // division.round)
         fitting = min(fitting, -(-channels // (slabs * 2 * lanes)) * 2 * lanes)
