@@ -19,7 +19,7 @@ from tconv.plan.winograd_axis import WinogradAxis
 SOME_PATCHES, FEW_PATCHES, MOST_PATCHES = 18, 24, 192  # of a block
 LEAST_PATCHES = 8  # of one that is a work item
 BEGIN = 3  # patches' time to begin a block
-SHARED = 6 << 20  # bytes of transformed data at a time, at most
+SHARED = 8 << 20  # bytes of transformed data at a time, at most
 MANY_ITEMS = 16  # that keep workers busy to the end
 SOME_ITEMS = 8
 WORTH = 2_000_000  # multiplications of an item, at least
