@@ -9,15 +9,11 @@ import pytest
 import strategies
 from codegen.meanings import Array, Code, paired
 from tconv import reference
-from tconv.codegen.short import (
-    MOST_STEPS,
-    UNROLL,
-    emit_short_tile,
-    short_tile_meaning,
-)
+from tconv.codegen.short import UNROLL, emit_short_tile, short_tile_meaning
 from tconv.codegen.tile import Tile
 from tconv.jit import host_machine
-from tconv.plan.gather import MOST_CHANNELS, plan_gather
+from tconv.plan.gather import FEW_CHANNELS, FIELDS, MOST_STEPS, SOME_CHANNELS, plan_gather
+from tconv.plan.machine import AVX2
 from tconv.problem import (
     DTYPES,
     Axis,
@@ -86,7 +82,7 @@ WRITTEN = sorted({LANES, 2 * LANES - 1, 2 * LANES, 2 * LANES + 1, 3 * LANES, 4 *
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("written", WRITTEN)
 @pytest.mark.parametrize("wanted", [Operand.COARSE, Operand.FINE])
-@pytest.mark.parametrize("read", [1, 3, MOST_CHANNELS, MOST_CHANNELS + 1])
+@pytest.mark.parametrize("read", [1, 3, FEW_CHANNELS, FEW_CHANNELS + 1, SOME_CHANNELS])
 def test_layers_that_read_few_channels_are_right(
     read: int, wanted: Operand, written: int, dtype: str
 ) -> None:
@@ -108,3 +104,24 @@ def test_layers_that_read_few_channels_are_right(
         expected = reference.answer(problem, *operands) + bias.astype("float64")
         exact = expected.astype(out.dtype).astype("float64")
         np.testing.assert_array_equal(out.astype("float64"), exact)
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "taps", "together"),
+    [
+        (FEW_CHANNELS, 4096, 5, True),  # whatever the weights are
+        (FEW_CHANNELS, 16, 6, False),  # more elements than can be listed
+        (32, 64, 2, True),
+        (32, 80, 2, False),  # weights that would drive data out of the first cache
+        (SOME_CHANNELS, 64, 1, True),
+        (SOME_CHANNELS + 1, 16, 1, False),  # of so many channels the next points are asked for
+    ],
+)
+def test_small_panels_of_a_point_go_together(
+    read: int, written: int, taps: int, *, together: bool
+) -> None:
+    """Where data and weights of a tile stay in the first cache."""
+    axes = (Axis(20, 20 - taps + 1, taps, 1, 1, 0),) * 2
+    layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
+    problem = Problem(Operand.COARSE, 1, 1, written, read, axes, "float32", *layouts)
+    assert plan_gather(problem, AVX2).record[FIELDS["together"]] == together

@@ -1,6 +1,7 @@
 """Blocks of points: which they are, and the region that they read, packed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 
@@ -154,10 +155,10 @@ def emit_pack_region(  # noqa: PLR0913 - where from, where to, and by what
     turns = b.sdiv(b.add(channels, b.sub(at_once, number(1))), at_once)
     whole = b.icmp_signed("==", inside, length)
     merged = b.select(whole, _lines_that_follow(b, r, block, (length, pitch)), number(1))
-    with counted(b, turns) as turn, counted(b, b.sdiv(lines, merged)) as line:
+    with counted(b, turns) as turn, region_lines(b, r, block, lines, merged) as line:
         channel = b.mul(turn.index, at_once)
         depth = smaller(b, b.sub(channels, channel), at_once)
-        target, read, valid = emit_region_line(b, r, block, b.mul(line.index, merged))
+        target, read, valid = line
         head = b.select(valid, before, b.mul(length, merged))
         body = b.select(valid, b.mul(inside, merged), number(0))
         tail = b.select(valid, b.sub(b.sub(length, head), inside), number(0))
@@ -201,12 +202,46 @@ def emit_region_extents(b: ir.IRBuilder, r: Record, block: Block) -> ir.Value:
     return axis.carried[0]
 
 
+@contextmanager
+def region_lines(
+    b: ir.IRBuilder, r: Record, block: Block, lines: ir.Value, merged: ir.Value | None = None
+) -> Iterator[tuple[ir.Value, ir.Value, ir.Value]]:
+    """Emit a loop over a region's lines: where one goes, where it comes from, if it exists.
+
+    Those of the last outer axis follow one another without divisions, which take longer than
+    short lines; ``merged`` is 1, or all of them if they are one line.
+    """
+    above = b.sub(r.outer, number(1))
+    extent, start = load(b, block.extents, above), load(b, block.starts, above)
+    first = b.add(b.mul(start, r.at("steps_in", above)), r.at("lows_in", above))
+    at_once = number(1) if merged is None else merged
+    turns = b.sdiv(extent, at_once)
+    with counted(b, b.sdiv(lines, extent)) as far:
+        target, read, valid = emit_region_line(b, r, block, far.index, above)
+        with counted(b, turns) as near:
+            here = b.mul(near.index, at_once)
+            coordinate = b.add(first, here)
+            exists = b.and_(
+                b.icmp_signed(">=", coordinate, number(0)),
+                b.icmp_signed("<", coordinate, r.at("sizes_in", above)),
+            )
+            yield (
+                b.add(target, b.mul(here, r.at("pitches", above))),
+                b.add(read, b.mul(coordinate, r.at("source_steps", above))),
+                b.and_(valid, exists),
+            )
+
+
 def emit_region_line(
-    b: ir.IRBuilder, r: Record, block: Block, index: ir.Value
+    b: ir.IRBuilder, r: Record, block: Block, index: ir.Value, axes: ir.Value | None = None
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Return where a line of the region goes, where it comes from, and whether it exists."""
-    with counted(b, r.outer, [index, number(0), number(0), number(1)]) as axis:
-        d = b.sub(b.sub(r.outer, number(1)), axis.index)
+    """Return where a line of the region goes, where it comes from, and whether it exists.
+
+    Of the first ``axes``, if not of all outer ones.
+    """
+    count = r.outer if axes is None else axes
+    with counted(b, count, [index, number(0), number(0), number(1)]) as axis:
+        d = b.sub(b.sub(count, number(1)), axis.index)
         rest, target, read, valid = axis.carried
         extent = load(b, block.extents, d)
         here = b.srem(rest, extent)

@@ -12,7 +12,7 @@ from tconv.codegen.block import (
     emit_block,
     emit_line_offset,
     emit_region_extents,
-    emit_region_line,
+    region_lines,
 )
 from tconv.codegen.build import (
     FLOATS,
@@ -160,19 +160,25 @@ def _pack_region(  # noqa: PLR0913 - where from, where to, and by what
     together = b.icmp_signed("==", r.source_c, number(1))
     at_once = b.select(together, every, number(NEAR_CHANNELS))
     turns = b.sdiv(b.add(every, b.sub(at_once, number(1))), at_once)
-    with counted(b, turns) as turn, counted(b, lines) as line:
+    # How many of origin, origin + step, ... come before 0, and how many before the end: one less
+    # from some residue on.
+    up = b.sub(r.step_in, number(1))
+    early, late = (
+        b.sdiv(b.add(larger(b, left, number(0)), up), r.step_in)
+        for left in (b.neg(first), b.sub(r.size_in, first))
+    )
+    with counted(b, turns) as turn, region_lines(b, r, block, lines) as line:
         channel = b.mul(turn.index, at_once)
         channels = smaller(b, b.sub(every, channel), at_once)
-        target, read, valid = emit_region_line(b, r, block, line.index)
+        target, read, valid = line
         target = b.add(target, b.mul(channel, r.row))
         read = b.add(read, b.mul(channel, r.source_c))
         with counted(b, r.step_in) as residue:
             origin = b.add(first, residue.index)
-            # How many of origin, origin + step, ... come before 0, and how many before the end.
-            up = b.sub(r.step_in, number(1))
-            before = _clamp(b, r, b.sdiv(larger(b, b.sub(up, origin), number(0)), r.step_in))
-            until = _clamp(b, r, b.sdiv(
-                larger(b, b.add(b.sub(r.size_in, origin), up), number(0)), r.step_in))  # fmt: skip
+            before, until = (
+                _clamp(b, r, b.sub(count, b.zext(_reached(b, r, origin, count, end), I64)))
+                for count, end in ((early, number(0)), (late, r.size_in))
+            )
             head = b.select(valid, before, r.residue)
             body = b.select(valid, larger(b, b.sub(until, before), number(0)), number(0))
             tail = b.sub(b.sub(r.residue, head), body)
@@ -185,6 +191,15 @@ def _pack_region(  # noqa: PLR0913 - where from, where to, and by what
                 [out, place(b, source, offset), channels, r.row, head, body, tail, r.source_c,
                  step],
             )  # fmt: skip
+
+
+def _reached(
+    b: ir.IRBuilder, r: Record, origin: ir.Value, count: ir.Value, end: ir.Value
+) -> ir.Value:
+    """Tell whether one step less than ``count`` leads from the origin to the end already."""
+    last = b.add(origin, b.mul(b.sub(count, number(1)), r.step_in))
+    some = b.icmp_signed(">", count, number(0))
+    return b.and_(some, b.icmp_signed(">=", last, end))
 
 
 def _clamp(b: ir.IRBuilder, r: Record, count: ir.Value) -> ir.Value:

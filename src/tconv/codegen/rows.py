@@ -70,7 +70,7 @@ def emit_pack_row(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
                 with pointwise, counted(b, count) as point:
                     row = place(b, begin, b.mul(point.index, pitch))
                     read = place(b, source, b.mul(point.index, x_step))
-                    widen_run(b, row, read, depth, dtype, lanes)
+                    pack_run(b, row, read, depth, dtype, lanes)
         with apart:
             _pack_planes(b, begin, source, (count, depth, pitch), (x_step, c_step), (dtype, lanes))
     b.ret_void()

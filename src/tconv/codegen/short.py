@@ -1,4 +1,4 @@
-"""Gathers of few channels: one offset for each step, all panels of a tile's points in turn.
+"""Gathers of few terms: one offset for each step, all panels of a tile's points in turn.
 
 Runs of one to three channels end before they pay for their beginning.  Here every element that a
 point reads has an entry in a table, and a tile goes on with the next panel before other points:
@@ -29,9 +29,8 @@ from tconv.codegen.build import (
 from tconv.codegen.stored import rounded, widened_line
 from tconv.codegen.sums import Place
 from tconv.codegen.tile import Tile
-from tconv.plan.gather import MOST_CHANNELS
+from tconv.plan.gather import MOST_STEPS
 
-MOST_STEPS = 256  # elements that a point reads
 UNROLL = 2
 
 
@@ -137,7 +136,7 @@ def run_short(  # noqa: PLR0913 - which panels of what
     phase: ir.Value,
     panels: tuple[ir.Value, ir.Value],
 ) -> ir.Value:
-    """Sum and store the panels of whole vectors, if points read little; return the first not done.
+    """Sum and store the panels of whole vectors, if they go together; return the first not done.
 
     Their channels must lie side by side in the target.
     """
@@ -151,12 +150,8 @@ def run_short(  # noqa: PLR0913 - which panels of what
     left = b.sub(r.columns, b.mul(full, number(shape.columns)))
     narrow = b.icmp_signed("==", left, number(shape.lanes))
     narrow = b.and_(narrow, b.icmp_signed("<", full, last))
-    with counted(b, r.phases, [_is(b, "<=", r.depth, MOST_CHANNELS)]) as x:
-        both = b.add(b.mul(phase, r.phases), x.index)
-        steps = b.mul(r.at("segment_count", both), r.at("segment_depth", both))
-        x.carried = [b.and_(x.carried[0], _is(b, "<=", steps, MOST_STEPS))]
     plain = b.and_(_is(b, "==", r.activate, 0), _is(b, "==", r.target_c, 1))
-    short = b.and_(x.carried[0], plain)
+    short = b.and_(_is(b, "!=", r.together, 0), plain)
     with b.if_then(short), counted(b, r.phases) as x:
         both = b.add(b.mul(phase, r.phases), x.index)
         steps = _list_offsets(b, r, both, (where.data.segments, offsets))

@@ -97,7 +97,7 @@ def _run_parts(  # noqa: PLR0913 - what of which panel
     run: _Run,
     rows: ir.Value,
 ) -> None:
-    """Multiply all rows by a part of the panel that stays in the first cache, part after part.
+    """Multiply all rows by a part of the panel that stays in the nearer caches, part after part.
 
     Meanwhile the next part is fetched, each tile asking for its share.
     """

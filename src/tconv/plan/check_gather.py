@@ -52,6 +52,13 @@ class GatherRun:
         enough = max(tile_rows, -(-self.columns * self.scratch.item // 8))
         demand(len(blank) >= enough and not any(blank), "sums do not begin with zeros", blank)
         r.positive("panels_at_once")
+        counts = zip(r.arrays["segment_count"], r.arrays["segment_depth"], strict=True)
+        listed = not r.together or max(map(math.prod, counts)) <= gather.MOST_STEPS
+        demand(
+            r.together in (0, 1) and listed,
+            "a point reads more elements than a tile can list",
+            r.together,
+        )
         demand(r.in_place == 0, "only calls know whether blocks are read in place", r.in_place)
         channels = problem.coarse_channels, problem.fine_channels
         sizes = channels if problem.wanted is Operand.FINE else channels[::-1]

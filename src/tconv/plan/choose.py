@@ -4,14 +4,13 @@ import math
 from dataclasses import replace
 
 from tconv.errors import UnsupportedError
-from tconv.plan.cells import MOST_COLUMNS as MOST_CELL
-from tconv.plan.cells import Cells, cell_columns, neighbours_of, plan_cells
+from tconv.plan.cells import Cells, plan_cells
 from tconv.plan.correlate import Correlate, plan_correlate
-from tconv.plan.few import gather_pays, overlap_pays
+from tconv.plan.few import Pays, cells_pay, gather_pays, overlap_pays
 from tconv.plan.gather import Gather, plan_gather
 from tconv.plan.grouped import Grouped, plan_grouped
 from tconv.plan.grouped_weights import GroupedWeights, plan_grouped_weights
-from tconv.plan.machine import Machine, padded
+from tconv.plan.machine import Machine
 from tconv.plan.overlap import Overlap, plan_overlap
 from tconv.plan.pace import faster, few_groups_pay, many_small_groups
 from tconv.plan.phases import len_of_phases
@@ -19,7 +18,6 @@ from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import (
     MOST_COLUMNS,
     MOST_RESIDUES,
-    MOST_ROWS,
     SHORT_DEPTH,
     Planes,
     plan_planes,
@@ -30,13 +28,9 @@ from tconv.plan.winograd import Winograd, error_bounds, plan_winograd
 from tconv.plan.winograd_choice import Worth, unbound_refusal, weigh
 from tconv.problem import Operand, Problem, accumulator
 
-# Of the pace of full vectors of channels, about: tiles of all phases, of many of them, of one.
-MERGED_PACE, MANY_PACE, PLANES_PACE = 0.8, 0.5, 0.35
-MERGED_PHASES = 3
 LINE_BY_LINE = 4  # times longer a vector of points takes in a short line
 LARGE_WINDOW = 100  # taps that pay for packing points line by line
 SHORT_WINDOW = 512  # elements that an output reads; more pay for transposing sums
-CLEARLY = 1.1  # better by so much that what else it costs does not matter
 MOST_PHASES = 1 << 12  # of all axes together
 KERNELS = {Operand.COARSE: "gather", Operand.FINE: "phases", Operand.WEIGHTS: "correlate"}
 MANY_PHASES = "the stride makes more phases than there are points"
@@ -153,10 +147,11 @@ def _few_plan(
     problem: Problem, machine: Machine, written: int, refused: tuple[tuple[str, str], ...]
 ) -> Plan | None:
     """Return the plan for channels that leave vectors half empty, if these do."""
-    if problem.wanted is Operand.FINE and _cells_pay(problem, machine):
-        return _cells(problem, plan_cells(problem, machine), refused)
-    if overlap_pays(problem, machine):
+    cells = cells_pay(problem, machine)
+    if cells != Pays.CLEARLY and overlap_pays(problem, machine):
         return _overlap(problem, plan_overlap(problem, machine), refused)
+    if cells != Pays.NOT:
+        return _cells(problem, plan_cells(problem, machine), refused)
     if written > MOST_COLUMNS or problem.axes[-1].stride > MOST_RESIDUES:
         return None
     why = None
@@ -167,34 +162,6 @@ def _few_plan(
     if why is not None:
         return _gather(problem, plan_gather(problem, machine), (("planes", why), *refused[1:]))
     return _planes(problem, plan_planes(problem, machine), refused)
-
-
-def _cells_pay(problem: Problem, machine: Machine) -> bool:
-    """Tell whether columns of phases leave clearly less of the vectors empty.
-
-    Planes, where few channels go otherwise, read all data again for every few sums.
-    """
-    columns, channels = cell_columns(problem), problem.fine_channels
-    if columns > MOST_CELL or problem.coarse_channels < MOST_COLUMNS:
-        return False
-    taps = math.prod(axis.taps for axis in problem.axes)
-    if taps * channels != neighbours_of(problem) * columns:
-        return False  # an infinity must not meet the zeros that stand for taps that are not there
-    lanes = machine.lanes(problem.dtype)
-    alone = channels / padded(channels, lanes)
-    if channels <= MOST_COLUMNS:
-        alone = _planes_pace(problem, lanes)
-    return columns / padded(columns, lanes) > CLEARLY * alone
-
-
-def _planes_pace(problem: Problem, lanes: int) -> float:
-    """Return how fast planes are for FINE, about, beside full vectors of channels."""
-    phases = len_of_phases(problem.axes[-1])
-    points = -(-problem.axes[-1].fine_size // phases)
-    filled = points / (-(-points // lanes) * lanes)
-    if phases * problem.fine_channels > MOST_ROWS:
-        return PLANES_PACE * filled
-    return (MERGED_PACE if phases <= MERGED_PHASES else MANY_PACE) * filled
 
 
 def _short_lines(problem: Problem, machine: Machine) -> bool:

@@ -7,16 +7,25 @@ not depend on its company.
 import math
 from collections import Counter
 from collections.abc import Sequence
+from enum import Enum
 from itertools import product
 
 from tconv.plan.blocks import choose_block
-from tconv.plan.machine import Machine
+from tconv.plan.cells import MOST_COLUMNS as MOST_CELL
+from tconv.plan.cells import cell_columns, neighbours_of
+from tconv.plan.machine import Machine, padded
 from tconv.plan.overlap import MOST_PRODUCTS, products_of
-from tconv.plan.phases import AxisPhases, all_phases, batch_phases, even_phases
+from tconv.plan.phases import AxisPhases, all_phases, batch_phases, even_phases, len_of_phases
 from tconv.plan.planes import MOST_COLUMNS, MOST_ROWS, planes_block
 from tconv.plan.tiles import tile_rows, whole_tiles
 from tconv.problem import Operand, Problem
 
+# Of the pace of full vectors of channels, about: tiles of all phases, of many of them, of one.
+MERGED_PACE, MANY_PACE, PLANES_PACE = 0.8, 0.5, 0.35
+MERGED_PHASES = 3
+CLEARLY = 1.1  # better by so much that what else it costs does not matter
+SCATTERED = 5.0  # cycles more of an element that a cell stores between those of its neighbours
+FILLED, APART_FILLED = 0.8, 0.95  # of the vectors of a cell's columns
 MOST_CLASSES = 256  # residues of all strides together: each has tables of its own
 MOST_WRITTEN = 8  # channels of a group; more fill vectors
 LEAST_READ = 4  # channels of a group: shorter sums cost less than what is done with their products
@@ -35,6 +44,49 @@ LONELY = 1.15
 APART, NEAR_PACK, APART_PACK = 22.0, 6.0, 25.0
 FAR_APART, FAR_PACK, FAR_APART_PACK = 30.0, 20.0, 45.0
 SCATTER = 4.0  # of an element that planes store for itself: phases that are not merged lie apart
+
+
+class Pays(Enum):
+    """Whether an algorithm is the best for few written channels."""
+
+    NOT = "not"
+    PERHAPS = "perhaps"  # of those that sum every output by itself
+    CLEARLY = "clearly"
+
+
+def cells_pay(problem: Problem, machine: Machine) -> Pays:
+    """Tell whether columns of phases leave clearly less of the vectors empty.
+
+    Planes, where few channels go otherwise, read all data again for every few sums.  Products
+    that are added up cost less than columns that are half empty, or stored point by point.
+    """
+    columns, channels, read = cell_columns(problem), problem.fine_channels, problem.coarse_channels
+    if problem.wanted is not Operand.FINE or columns > MOST_CELL or read < MOST_COLUMNS:
+        return Pays.NOT
+    taps = math.prod(axis.taps for axis in problem.axes)
+    if taps * channels != neighbours_of(problem) * columns:
+        return Pays.NOT  # an infinity must not meet the zeros that stand for taps not there
+    lanes = machine.lanes(problem.dtype)
+    alone = channels / padded(channels, lanes)
+    if channels <= MOST_COLUMNS:
+        alone = _planes_pace(problem, lanes)
+    filled = columns / padded(columns, lanes)
+    apart = problem.fine_layout.axes.endswith("x")
+    full = read * taps * channels / columns / (2 * lanes)  # cycles of an output
+    if full / alone <= CLEARLY * (full / filled + apart * SCATTERED):
+        return Pays.NOT
+    needed = APART_FILLED if apart and channels > MOST_COLUMNS else FILLED
+    return Pays.CLEARLY if filled >= needed else Pays.PERHAPS
+
+
+def _planes_pace(problem: Problem, lanes: int) -> float:
+    """Return how fast planes are for FINE, about, beside full vectors of channels."""
+    phases = len_of_phases(problem.axes[-1])
+    points = -(-problem.axes[-1].fine_size // phases)
+    filled = points / (-(-points // lanes) * lanes)
+    if phases * problem.fine_channels > MOST_ROWS:
+        return PLANES_PACE * filled
+    return (MERGED_PACE if phases <= MERGED_PHASES else MANY_PACE) * filled
 
 
 def overlap_pays(problem: Problem, machine: Machine) -> bool:

@@ -33,6 +33,7 @@ SCALARS = (
     "outer_phases", "group_weights", "points", "most_phases",
     "sums_pitch", "sums_point", "sums_panel",  # from line to line, point and panel
     "panels_at_once",  # whose sums are kept while parts of the depth go by
+    "together",  # whether a tile goes on with the next panel before other points
     "in_place",  # whether blocks inside the picture are read where they lie, by each call
     "spare", "activate", "slope", "zeros",  # the last three by each runner
     "scratch_sums", "scratch_rows", "scratch_places", "scratch_targets", "scratch_counts",
@@ -58,7 +59,8 @@ ARRAYS = (
 )  # fmt: skip
 """The arrays of a gather's record; a number tells where in the record each begins."""
 
-MOST_CHANNELS = 8  # of a point that is read by tiles for few channels
+MOST_STEPS = 256  # elements that a point reads, if its tile goes on with the next panel
+FEW_CHANNELS, SOME_CHANNELS = 8, 64  # of such a point: with any panels, and if they are small
 ZEROS = 32  # entries: as long as the longest vector, and as a tile has rows
 SPARE_ROWS = 8  # entries for the rows of a last tile that there are no points for
 
@@ -120,6 +122,7 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
     sums_pitch = last.step_out * block[-1]
     sums_panel = math.prod(block[:-1]) * sums_pitch * columns
     arrays |= part_tables(arrays, (math.prod(block), columns * item), machine)
+    together = _together(arrays, (depth, panels * columns * item), machine)
     at_once = min(a_chunk, max(1, machine.l2 // 2 // (sums_panel * item))) if _cut(arrays) else 1
     scratch = Scratch(item)
     region = scratch.take(depth * math.prod(extents))
@@ -138,6 +141,7 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         "sums_point": columns,
         "sums_panel": sums_panel,
         "panels_at_once": at_once,
+        "together": int(together),
         "spare": SPARE_ROWS,
         "scratch_sums": scratch.take(at_once * sums_panel),
         "scratch_rows": scratch.take_table(points * len(last.ranges)),
@@ -260,6 +264,20 @@ def part_tables(
         segments.append(max(1, at_once))
         depths.append(max(1, length))
     return {"part_segments": segments, "part_depth": depths, "blank": [0] * ZEROS}
+
+
+def _together(arrays: Mapping[str, list[int]], sizes: tuple[int, int], machine: Machine) -> bool:
+    """Tell whether all panels of a tile's points should be summed before other points are.
+
+    What it stores lies side by side then, and its data stays in the first cache, if the weights
+    do not drive it out.  The sizes are the channels of a point read, and the bytes of all panels
+    for each element of it.
+    """
+    depth, row = sizes
+    counts = zip(arrays["segment_count"], arrays["segment_depth"], strict=True)
+    steps = max(count * length for count, length in counts)
+    small = depth <= SOME_CHANNELS and steps * row <= machine.l1
+    return steps <= MOST_STEPS and (depth <= FEW_CHANNELS or small)
 
 
 def _cut(arrays: Mapping[str, list[int]]) -> bool:

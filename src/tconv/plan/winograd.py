@@ -127,8 +127,9 @@ def plan_winograd(
     width, item = lanes * vectors, machine.vector_bytes // lanes
     axes = cut_axes(problem, outputs, alike)
     depth, wanted = problem.coarse_channels, problem.fine_channels
+    source = problem.coarse_layout
     if problem.wanted is Operand.COARSE:
-        depth, wanted = wanted, depth
+        depth, wanted, source = wanted, depth, problem.fine_layout
     splits = [axis.phases for axis in axes]
     points = math.prod(axis.form.points for axis in axes)
     parts = math.prod(len(axis.parts) for axis in axes)
@@ -155,7 +156,9 @@ def plan_winograd(
     extents = [
         axis.phases.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
     ]
-    slab = choose_slab(division, math.prod(extents) * item, part_pitch, lanes, machine)
+    # Channels that lie side by side are copied faster the more of them are packed together.
+    room = machine.l2 // (5 if source.axes.endswith("x") else 2)
+    slab = choose_slab(division, math.prod(extents) * item, part_pitch, lanes, room)
     slabs = -(-depth // slab)
     point_pitch = patches * row_pitch + LINE
     slot = points * point_pitch

@@ -16,10 +16,10 @@ from tconv.plan.machine import Machine
 from tconv.plan.tiles import tile_rows, whole_tiles
 from tconv.plan.winograd_axis import WinogradAxis
 
-FEW_PATCHES, MOST_PATCHES = 24, 192  # of a block
+SOME_PATCHES, FEW_PATCHES, MOST_PATCHES = 18, 24, 192  # of a block
 LEAST_PATCHES = 8  # of one that is a work item
 BEGIN = 3  # patches' time to begin a block
-SHARED = 6 << 20  # bytes of transformed data at a time, at most
+SHARED = 8 << 20  # bytes of transformed data at a time, at most
 MANY_ITEMS = 16  # that keep workers busy to the end
 SOME_ITEMS = 8
 WORTH = 2_000_000  # multiplications of an item, at least
@@ -62,10 +62,18 @@ class Division:
 
 def most_patches(volume: Volume, machine: Machine, *, staged: bool) -> int:
     """Return how many patches a block has at most."""
+    # Weights that few patches meet come too slowly from the last cache: then data does.
     if staged:
-        most = max(FEW_PATCHES, min(MOST_PATCHES, machine.l2 * 7 // 10 // volume.row))
+        few = max(FEW_PATCHES, min(2 * FEW_PATCHES, machine.l2 * 14 // 10 // volume.row))
+        most = max(few, min(MOST_PATCHES, machine.l2 * 7 // 10 // volume.row))
         return max(1, min(most, shared_bytes(machine) // volume.patch))
-    return max(1, min(MOST_PATCHES, machine.l2 * 6 // 10 // volume.patch))
+    few = min(SOME_PATCHES, machine.l2 * 14 // 10 // volume.patch)
+    return max(1, min(MOST_PATCHES, max(few, _near(volume, machine))))
+
+
+def _near(volume: Volume, machine: Machine) -> int:
+    """Return how many patches stay in the second-level cache."""
+    return machine.l2 * 6 // 10 // volume.patch
 
 
 def needs_stages(volume: Volume, machine: Machine, patches: int) -> bool:
@@ -76,7 +84,7 @@ def needs_stages(volume: Volume, machine: Machine, patches: int) -> bool:
     """
     if patches * volume.multiplications < WORTH_STAGES:
         return False
-    most = most_patches(volume, machine, staged=False)
+    most = max(1, min(MOST_PATCHES, _near(volume, machine)))
     if volume.weights > machine.l3 // 4:
         return min(most, patches // SOME_ITEMS) < 2 * FEW_PATCHES
     return most < min(LEAST_PATCHES, patches)
@@ -199,21 +207,20 @@ def choose_pass(
 def choose_parts(depth: int, row: int, machine: Machine) -> tuple[int, int]:
     """Return how many segments, and how much of one, is multiplied at a time.
 
-    What they take of a panel, ``row`` bytes for each element, is half of the first cache.
+    What they take of a panel, ``row`` bytes for each element, flows from the second cache in
+    time; less would begin and end tiles more often.
     """
-    most = max(4, machine.l1 // 2 // row)
+    most = max(4, 2 * machine.l1 // row)
     cuts = max(1, -(-depth // most))
     return max(1, most // max(depth, 1)), -(-depth // (4 * cuts)) * 4
 
 
-def choose_slab(
-    division: Division, points: int, channels: int, lanes: int, machine: Machine
-) -> int:
+def choose_slab(division: Division, points: int, channels: int, lanes: int, room: int) -> int:
     """Return how many channels are packed together; a point has so many bytes of each.
 
-    A fifth of the second cache, but a cache line at least, and enough slabs for all workers.
+    They take so much room, but a cache line at least, and are enough slabs for all workers.
     """
-    fitting = machine.l2 // 5 // points // lanes * lanes
+    fitting = room // points // lanes * lanes
     if division.staged:
         slabs = -(-SOME_ITEMS // division.round)
         fitting = min(fitting, -(-channels // (slabs * 2 * lanes)) * 2 * lanes)

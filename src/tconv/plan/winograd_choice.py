@@ -38,6 +38,7 @@ MOST_UNBOUND, MOST_SLICE = 30 << 20, 8 << 20
 
 # Measured, in cycles: of one vector, one byte or one term.
 PACK = 1.5  # of a vector read
+TURN = 2.5  # more, of a vector that is read or written where points lie side by side
 STORE, LATE_STORE = 6.0, 9.0  # of one written between products, and after all of them
 TRANSFORM, LARGE_TRANSFORM = 3.0, 6.0  # of a vector at a point, on its way in or out
 SHARED_BYTE = 0.3  # of transformed data that all of an image wait in memory
@@ -152,6 +153,8 @@ def worths(problem: Problem, machine: Machine, *, bound: bool = True) -> list[Wo
     splits = all_phases(problem)[1:]
     direct = _direct_cycles(problem, machine, splits)
     moved = _moved(problem, machine, splits, LATE_STORE)
+    if len(splits) > 1:  # blocks of patches have short lines
+        moved += _turned(problem, machine, splits)
     floor = _products(problem, machine)
     panels = -(-_channels(problem)[1] // (2 * machine.lanes(problem.dtype)))
     room = MOST_UNBOUND + replace(problem, batch=1).bytes() // 4
@@ -265,7 +268,8 @@ def _direct_cycles(problem: Problem, machine: Machine, splits: Sequence[AxisPhas
     products = taps * _products(problem, machine)
     weights = 4 * problem.groups * read * written * math.prod(a.taps for a in problem.axes)
     products = max(products, weights * _byte(weights, machine))
-    return products + _moved(problem, machine, splits, STORE)
+    moved = _moved(problem, machine, splits, STORE)
+    return products + moved + _turned(problem, machine, splits)
 
 
 def _products(problem: Problem, machine: Machine) -> float:
@@ -323,11 +327,32 @@ def _weights(problem: Problem, machine: Machine, cuts: Sequence[_Cut]) -> int:
 
 def _moved(problem: Problem, machine: Machine, splits: Sequence[AxisPhases], store: float) -> float:
     """Estimate packing and storing."""
-    read, written = _channels(problem)
-    lanes = machine.lanes(problem.dtype)
-    inside = math.prod(split.size_in for split in splits) * _whole(read, lanes)
-    outside = math.prod(split.size_out for split in splits) * _whole(written, lanes)
-    return problem.groups * (PACK * inside + store * outside) / lanes
+    inside, outside = _vectors(problem, machine, splits)
+    return PACK * inside + store * outside
+
+
+def _turned(problem: Problem, machine: Machine, splits: Sequence[AxisPhases]) -> float:
+    """Estimate what packing and storing take longer where points lie side by side."""
+    vectors = _vectors(problem, machine, splits)
+    layouts = [problem.fine_layout, problem.coarse_layout]
+    if problem.wanted is Operand.FINE:
+        layouts.reverse()
+    return TURN * sum(
+        count for count, layout in zip(vectors, layouts, strict=True) if layout.axes.endswith("x")
+    )
+
+
+def _vectors(
+    problem: Problem, machine: Machine, splits: Sequence[AxisPhases]
+) -> tuple[float, float]:
+    """Return how many vectors are read, and written."""
+    lanes, channels = machine.lanes(problem.dtype), _channels(problem)
+    sizes = ([split.size_in for split in splits], [split.size_out for split in splits])
+    inside, outside = (
+        problem.groups * math.prod(size) * _whole(count, lanes) / lanes
+        for size, count in zip(sizes, channels, strict=True)
+    )
+    return inside, outside
 
 
 def _byte(weights: int, machine: Machine) -> float:

@@ -332,7 +332,7 @@ class GatherRunner(TileRunner):
     recipe: Gather
 
     def __init__(self, problem: Problem, recipe: Gather) -> None:
-        few = recipe.record[gather_plan.FIELDS["depth"]] <= gather_plan.MOST_CHANNELS
+        few = recipe.record[gather_plan.FIELDS["together"]] != 0
         super().__init__(problem, recipe, gather_kernel(problem.dtype, few=few))
 
     def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int, int]:
