@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from tconv.plan import Winograd, choose_plan
+from tconv.plan import TapProducts, Winograd, choose_plan
 from tconv.plan.blocks import EVEN_ITEMS, EVEN_PANELS, box_sizes, even_chunks
 from tconv.plan.gather import FIELDS, Gather
 from tconv.plan.machine import AVX2
@@ -90,3 +90,30 @@ def test_short_lines_of_few_channels_go_by_channels(
     line = Axis(stride * (points - 1) + 1, points, 3, stride, 1, 1)
 
     assert choose_plan(problem_of(3, 64, (line,)), AVX2, "").algorithm == algorithm
+
+
+@pytest.mark.parametrize("wanted", [Operand.FINE, Operand.COARSE])
+@pytest.mark.parametrize(
+    ("coarse", "fine", "size", "taps", "stride", "batch"),
+    [
+        (32, 32, 16, 4, 2, 1),  # phases, and a transform
+        (64, 64, 14, 3, 1, 1),  # transforms
+        (100, 40, 13, 2, 2, 1),
+        (24, 24, 7, 3, 1, 8),
+        (16, 2, 20, 5, 2, 4),  # few channels
+        (48, 16, 10, 5, 1, 1),  # one panel of few points
+    ],
+)
+def test_work_of_some_ten_microseconds_is_for_two_workers(  # noqa: PLR0913 - a layer
+    wanted: Operand, coarse: int, fine: int, size: int, taps: int, stride: int, batch: int
+) -> None:
+    """A single work item leaves all workers but one idle."""
+    axis = Axis((size - 1) * stride + taps - 2, size, taps, stride, 1, 1)
+    problem = Problem(
+        wanted, batch, 1, coarse, fine, (axis, axis), "float32",
+        Layout("n x gc"), Layout("n x gf"), Layout("gc f x"),
+    )  # fmt: skip
+    assert problem.flops() > 2_400_000
+    recipe = choose_plan(problem, AVX2, "", bound=True).recipe
+    assert not isinstance(recipe, TapProducts)
+    assert recipe.items >= 2

@@ -9,8 +9,13 @@ from tconv.plan.phases import AxisPhases
 from tconv.problem import Operand, Problem, accumulator
 
 FEW_POINTS = 192  # many tiles high
+FIRST_ITEMS = 4  # a few workers, or two whose shares differ
 FEW_ITEMS = 8  # leave some workers idle while others end theirs
 ENOUGH_POINTS = 48  # to read every weight for
+SOME_POINTS = 16  # likewise, where a worker would have nothing to do
+PACKED = 128  # multiplications in the time of a point that is packed, of each channel, and some
+WORTH, WORTH_LITTLE = 4_000_000, 1_200_000  # flops of a work item; of the first few of them
+WORTH_READING = 800_000  # bytes of weights, likewise
 EVEN_ITEMS = 32  # that end together in any case
 EVEN_PANELS = 8  # of a chunk, at least, that is there only for that
 LONG_LINES = 24  # times longer than a block is high, about, for windows that overlap
@@ -30,9 +35,8 @@ def choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine
     least = min(4 * point * math.prod(axis.span for axis in axes), machine.l3 // 2)
 
     def too_large() -> bool:
-        extents = [a.step_in * (b - 1) + a.span for a, b in zip(axes, block, strict=True)]
         points = math.prod(block)
-        read, kept = point * math.prod(extents), sums * axes[-1].step_out * points
+        read, kept = point * _read(axes, block), sums * axes[-1].step_out * points
         most = machine.l2 * 9 // 20 if points > FEW_POINTS else max(machine.l3 // 16, least)
         return read > most or kept > machine.l2 // 4
 
@@ -44,23 +48,64 @@ def choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine
     return block
 
 
-def spread(block: list[int], axes: list[AxisPhases], problem: Problem) -> None:
+def spread(
+    block: list[int], axes: list[AxisPhases], items: tuple[int, int], columns: int, least: int
+) -> None:
     """Make more blocks where they are too few for several workers, and still large enough.
 
-    To split the panels instead, every part of them would pack the block again.
+    To split the panels instead, every part of them would pack the block again.  The ``items``
+    are how many a block is and how many there should be, ``least`` the points of a block that
+    writes so many columns.
     """
-    sizes = [axis.end - axis.begin for axis in axes]
+    parts, few = items
+    sizes, favour = [axis.end - axis.begin for axis in axes], _favour(axes)
+    taps = math.prod(sum(map(len, axis.taps)) for axis in axes)
 
     def boxes() -> int:
         counts = (-(-size // some) for size, some in zip(sizes, block, strict=True))
-        return problem.groups * math.prod(counts)
+        return parts * math.prod(counts)
 
-    few, favour = min(FEW_ITEMS, worth(problem)), _favour(axes)
-    while boxes() < few and math.prod(block) >= 2 * ENOUGH_POINTS:
-        place = _longest(block, favour)
-        if axes[place].span > axes[place].step_in * block[place] // 2:
-            return  # half of what the blocks read, they would read twice
+    while boxes() < few and math.prod(block) >= 2 * least:
+        place, before = _longest(block, favour), list(block)
+        again = axes[place].span > axes[place].step_in * block[place] // 2
         shrink(block, sizes, place)
+        # Half of what the blocks read, they would read twice: does it matter?
+        if again and PACKED * _read(axes, block) > math.prod(block) * taps * columns:
+            block[:] = before
+            return
+
+
+def divide(
+    block: list[int], axes: list[AxisPhases], problem: Problem, columns: tuple[int, int], l3: int
+) -> tuple[list[int], int]:
+    """Split a block further where that keeps workers busy.
+
+    Return how many blocks each axis has, and into how many work items the panels of a block are
+    split.  The columns are those of a group, and of a panel.
+    """
+    wanted, width = columns
+    panels, groups, most = -(-wanted // width), problem.groups, worth(problem)
+    sizes = [axis.end - axis.begin for axis in axes]
+
+    def counted() -> tuple[list[int], int]:
+        blocks = [-(-size // some) for size, some in zip(sizes, block, strict=True)]
+        return blocks, groups * math.prod(blocks)
+
+    spread(block, axes, (groups, min(FEW_ITEMS, most)), wanted, ENOUGH_POINTS)
+    blocks, boxes = counted()
+    chunks = choose_chunks(problem, boxes, panels)
+    if boxes * chunks in {1, 3} and _weights(problem) < l3 // 2:  # of two workers one is idle
+        spread(block, axes, (groups, min(2 * groups, most)), wanted, SOME_POINTS)
+        blocks, boxes = counted()
+        chunks = choose_chunks(problem, boxes, panels)
+    if FEW_ITEMS <= boxes * chunks < min(EVEN_ITEMS, most):
+        chunks = even_chunks(chunks, box_sizes(sizes, block, groups), panels)
+    return blocks, chunks
+
+
+def _read(axes: list[AxisPhases], block: Sequence[int]) -> int:
+    """Return how many points a block reads."""
+    return math.prod(a.step_in * (some - 1) + a.span for a, some in zip(axes, block, strict=True))
 
 
 def shrink(block: list[int], sizes: Sequence[int], place: int) -> None:
@@ -141,5 +186,10 @@ def box_sizes(sizes: Sequence[int], block: Sequence[int], groups: int) -> list[i
 
 def worth(problem: Problem) -> int:
     """Return how many work items a problem is worth, by multiplications and by weights read."""
-    weights = math.prod(problem.shape(Operand.WEIGHTS)) * accumulator(problem.dtype).itemsize
-    return problem.flops() // 4_000_000 + weights // 800_000
+    flops, read = problem.flops(), _weights(problem)
+    return max(flops // WORTH + read // WORTH_READING, min(FIRST_ITEMS, flops // WORTH_LITTLE))
+
+
+def _weights(problem: Problem) -> int:
+    """Return the bytes of all weights, as kernels read them."""
+    return math.prod(problem.shape(Operand.WEIGHTS)) * accumulator(problem.dtype).itemsize

@@ -12,7 +12,7 @@ from itertools import product
 from typing import cast
 
 from tconv.plan import gather
-from tconv.plan.blocks import choose_block, choose_chunks
+from tconv.plan.blocks import choose_block, divide
 from tconv.plan.gather import (
     SPARE_ROWS,
     Scratch,
@@ -88,9 +88,9 @@ def plan_cells(problem: Problem, machine: Machine) -> Cells:
     wanted = channels * math.prod(strides)
     panels = -(-wanted // width)
     block = choose_block(axes, depth * item, panels * width * item, machine)
-    blocks = [-(-(axis.end - axis.begin) // size) for axis, size in zip(axes, block, strict=True)]
+    blocks, chunks = divide(block, axes, problem, (wanted, width), machine.l3)
     boxes = problem.groups * math.prod(blocks)
-    a_chunk = -(-panels // choose_chunks(problem, boxes, panels))
+    a_chunk = -(-panels // chunks)
     chunks = -(-panels // a_chunk)
     extents = [size - 1 + axis.span for axis, size in zip(axes, block, strict=True)]
     pitches = [depth * math.prod(extents[place + 1 :]) for place in range(len(axes))]

@@ -5,16 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from tconv.plan.blocks import (
-    EVEN_ITEMS,
-    FEW_ITEMS,
-    box_sizes,
-    choose_block,
-    choose_chunks,
-    even_chunks,
-    spread,
-    worth,
-)
+from tconv.plan.blocks import choose_block, divide
 from tconv.plan.machine import Machine
 from tconv.plan.phases import AxisPhases, all_phases
 from tconv.plan.tiles import tile_rows
@@ -102,15 +93,10 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         depth, wanted = wanted, depth
     item = machine.vector_bytes // lanes
     block = choose_block(axes, depth * item, columns * item, machine)
-    spread(block, axes, problem)
-    blocks = [-(-(axis.end - axis.begin) // size) for axis, size in zip(axes, block, strict=True)]
+    blocks, chunks = divide(block, axes, problem, (wanted, columns), machine.l3)
+    boxes = problem.groups * math.prod(blocks)
     panels = -(-wanted // columns)
     narrow = 0 < wanted % columns <= lanes
-    boxes = problem.groups * math.prod(blocks)
-    chunks = choose_chunks(problem, boxes, panels)
-    if FEW_ITEMS <= boxes * chunks < min(EVEN_ITEMS, worth(problem)):
-        sizes = [axis.end - axis.begin for axis in axes]
-        chunks = even_chunks(chunks, box_sizes(sizes, block, problem.groups), panels)
     a_chunk = -(-panels // chunks)
     chunks = -(-panels // a_chunk)
     extents = [

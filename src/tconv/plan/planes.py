@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from itertools import product
 
-from tconv.plan.blocks import FEW_POINTS, shrink
+from tconv.plan.blocks import ENOUGH_POINTS, FEW_POINTS, FIRST_ITEMS, shrink, spread
 from tconv.plan.gather import (
     Scratch,
     axis_numbers,
@@ -51,6 +51,7 @@ ARRAYS = (
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
+WORTH = 400_000  # flops of a work item: some ten microseconds
 LONG_LINES = 16  # a line is kept whole until it is so much longer than the block is high
 MOST_RESIDUES = 4096  # of the last axis' stride: each is packed for itself
 MOST_COLUMNS = 4  # written channels of a group with which vectors of them would stay half empty
@@ -88,7 +89,10 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
     panels = -(-wanted // rows)
     # Whole vectors of channels on both sides: fewer are packed and stored one by one.
     chunk = min(problem.groups, -(-2 * lanes // min(depth, wanted)))
+    chunks = -(-problem.groups // chunk)
     block = planes_block(axes, chunk * depth * item, merged * chunk * wanted * item, machine)
+    few = min(FIRST_ITEMS, problem.flops() // WORTH)
+    spread(block, axes, (chunks, few), wanted, ENOUGH_POINTS)
     blocks = [-(-(axis.end - axis.begin) // size) for axis, size in zip(axes, block, strict=True)]
     extents = [
         axis.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
@@ -104,7 +108,6 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
     sums_pitch = -(-block[-1] // lanes) * lanes
     scratch = Scratch(item)
     scratch.take(line * math.prod(extents[:-1]) + 8 * lanes)
-    chunks = -(-problem.groups // chunk)
     panel_weights = len(taps) * depth * rows
     numbers = {
         "groups": problem.groups,

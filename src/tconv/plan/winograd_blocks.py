@@ -22,7 +22,7 @@ BEGIN = 3  # patches' time to begin a block
 SHARED = 8 << 20  # bytes of transformed data at a time, at most
 MANY_ITEMS = 16  # that keep workers busy to the end
 SOME_ITEMS = 8
-WORTH = 2_000_000  # multiplications of an item, at least
+WORTH, WORTH_TWO = 2_000_000, 600_000  # multiplications of an item, at least; of only two of them
 WORTH_READING = 1 << 20  # bytes of weights, likewise
 REPEATED = 32  # multiplications of a chunk for each byte that is transformed again, at least
 WORTH_STAGES = 10_000_000  # multiplications that pay for a second stage
@@ -109,7 +109,7 @@ def divide(
         cuts = min(cuts, max(1, volume.multiplications // (REPEATED * volume.patch)))
     rows = tile_rows(machine)
     # Workers should neither wait nor run for next to nothing.
-    worth = groups * total * volume.multiplications // WORTH
+    worth = _worth(groups * total * volume.multiplications)
     least = -(-min(SOME_ITEMS, worth) // (groups * cuts)) or 1
     most = min(most, max(2 * rows, -(-total // least)))
     block = choose_block(sizes, apart, most, (rows, groups if cuts == 1 else MANY_ITEMS))
@@ -122,7 +122,8 @@ def divide(
         together = -(-boxes // -(-boxes // together))
     else:
         cuts = max(cuts, 4 // boxes)  # idle workers cost more than to transform again
-    enough = patches * volume.multiplications // WORTH + volume.weights // WORTH_READING
+    work = patches * volume.multiplications
+    enough = max(work // WORTH, _worth(boxes * work) // boxes) + volume.weights // WORTH_READING
     wanted = -(-(MANY_ITEMS if staged else SOME_ITEMS) // together)
     a_chunk = -(-volume.panels // max(1, min(wanted, cuts, enough)))
     a_slice = volume.panels
@@ -147,6 +148,11 @@ def _slice(panels: int, most: int) -> int:
     """Return how many panels are transformed at a time: alike, and an even number if any."""
     each = -(-panels // -(-panels // max(1, most)))
     return min(panels, each + each % 2)
+
+
+def _worth(work: int) -> int:
+    """Return how many work items so many multiplications are worth."""
+    return max(work // WORTH, 2 if work >= WORTH_TWO else 1)
 
 
 def choose_block(
