@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tconv.errors import UnsupportedError
-from tconv.plan import Machine, Overlap, Plan, TapProducts, Winograd, choose_plan
+from tconv.plan import Machine, Overlap, Plan, TapProducts, Winograd, choose_plan, thinned
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 from tconv.runtime.taps import TapRunner
 from tconv.settings import settings
@@ -37,14 +37,15 @@ class Executable:
         self.plan, self.problem = plan, plan.problem
         self._taps = TapRunner(plan.problem)
         self._compiled: Any = None
+        self._view = None if plan.thin is None else plan.thin.view
         if isinstance(plan.recipe, Winograd):
             sliced = plan.recipe.slice < plan.recipe.panels
             kind = SlicedRunner if sliced else WinogradRunner
-            self._compiled = kind(plan.problem, plan.recipe)
+            self._compiled = kind(plan.solved, plan.recipe)
         elif isinstance(plan.recipe, Overlap):
-            self._compiled = OverlapRunner(plan.problem, plan.recipe)
+            self._compiled = OverlapRunner(plan.solved, plan.recipe)
         elif not isinstance(plan.recipe, TapProducts):
-            self._compiled = grouped.runner(plan.problem, plan.recipe)
+            self._compiled = grouped.runner(plan.solved, plan.recipe)
 
     def launch(
         self, source: tuple[int, ...], target: tuple[int, ...], weights: tuple[int, ...]
@@ -57,10 +58,13 @@ class Executable:
         """
         if self._compiled is None or self.problem.wanted is Operand.WEIGHTS:
             return None
-        if isinstance(self._compiled, SlicedRunner):
-            return self._compiled.watch(source, target, weights)
+        begin = 0
+        if self.plan.thin is not None:
+            source, begin = self.plan.thin.strides(source)
         watch = getattr(self._compiled, "watch", self._compiled.launch)
-        return watch(source, target)
+        sliced = isinstance(self._compiled, SlicedRunner)
+        launch = watch(source, target, weights) if sliced else watch(source, target)
+        return launch if begin == 0 else lambda data, *others: launch(data + begin, *others)
 
     def padded_bias(self, bias: Array | None) -> Array:
         """Return the bias as kernels read it; zeros where there is none."""
@@ -108,7 +112,8 @@ class Executable:
             if not self._compiled.run(first, second, result):
                 self._taps.run(first, second, bias, result)
         elif second.finite:
-            doubtful = self._compiled.run(first, second, bias, result)
+            met = first if self._view is None else first[self._view]
+            doubtful = self._compiled.run(met, second, bias, result)
             if doubtful:
                 self._run_directly(doubtful, first, second.source, bias, result)
         else:
@@ -154,7 +159,10 @@ def plan(problem: Problem, algorithm: str | None = None, *, bound: bool = False)
     """Return what will run for a problem, and why."""
     target = machine()
     known = target if isinstance(target, Machine) else None
-    return choose_plan(problem, known, str(target), algorithm, bound=bound)
+    thin = None if known is None else thinned(problem)
+    solved = problem if thin is None else thin.problem
+    found = choose_plan(solved, known, str(target), algorithm, bound=bound)
+    return found if thin is None else replace(found, problem=problem, thin=thin)
 
 
 @lru_cache(maxsize=1)

@@ -10,6 +10,7 @@ from tconv.plan.overlap import Overlap
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import Planes
 from tconv.plan.taps import TapProducts, tap_products
+from tconv.plan.thin import Thin, thinned
 from tconv.plan.winograd import Winograd
 
 __all__ = [
@@ -24,7 +25,9 @@ __all__ = [
     "Planes",
     "Step",
     "TapProducts",
+    "Thin",
     "Winograd",
     "choose_plan",
     "tap_products",
+    "thinned",
 ]

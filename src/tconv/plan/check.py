@@ -28,7 +28,7 @@ def check_plan(plan: Plan, *, tile_rows: int) -> None:
 
     NumPy's tap products have no tables to check.
     """
-    problem, recipe = plan.problem, plan.recipe
+    problem, recipe = plan.solved, plan.recipe
     if isinstance(recipe, Gather):
         GatherRun(problem, recipe).check(tile_rows)
     elif isinstance(recipe, Cells):

@@ -65,7 +65,7 @@ def count_least(problem: Problem) -> Count:
 
 def count_plan(plan: Plan, tile_rows: int) -> Count:
     """Count what kernels with tiles of so many rows do; NumPy's products have no kernels."""
-    problem, recipe = plan.problem, plan.recipe
+    problem, recipe = plan.solved, plan.recipe
     item = accumulator(problem.dtype).itemsize
     if isinstance(recipe, Gather | Cells):
         numbers = _gather(problem, recipe, tile_rows)

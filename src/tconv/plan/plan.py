@@ -10,6 +10,7 @@ from tconv.plan.grouped_weights import GroupedWeights
 from tconv.plan.overlap import Overlap
 from tconv.plan.planes import Planes
 from tconv.plan.taps import TapProducts
+from tconv.plan.thin import Thin
 from tconv.plan.winograd import Winograd
 from tconv.problem import Problem
 
@@ -43,12 +44,21 @@ class Plan:
         | Correlate
         | Winograd
     )
+    thin: Thin | None = None  # what the recipe solves, if not the problem itself
+
+    @property
+    def solved(self) -> Problem:
+        """The problem that the recipe solves."""
+        return self.problem if self.thin is None else self.thin.problem
 
     def __str__(self) -> str:
         """Print the table that users see."""
         names = [name for name, _ in self.refused] + [self.algorithm]
         width = max(map(len, names))
         lines = [str(self.problem), f"  chosen   {self.algorithm:<{width}}  {self.reason}"]
+        if self.thin is not None:
+            steps = " x ".join(map(str, self.thin.steps))
+            lines.append(f"  reads    one of {steps} fine points: no window meets the others")
         lines += [f"  refused  {name:<{width}}  {why}" for name, why in self.refused]
         step_width = max(len(step.name) for step in self.steps)
         detail_width = max(len(step.detail) for step in self.steps)
