@@ -23,6 +23,7 @@ from tconv.codegen.rows import emit_pack_row, emit_store_row
 from tconv.codegen.tile import Tile, emit_tile
 
 AHEAD = 128  # steps of the depth, until weights come from the last cache or from memory
+NARROW_ROWS = 8  # of one vector: additions take four cycles, and two begin in each
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,8 @@ def emit_parts(module: ir.Module, shape: KernelShape) -> Parts:
     large, _ = shape.rows
     tiles = {
         vectors: [
-            emit_tile(module, Tile(rows, vectors, shape.lanes, shape.dtype)) for rows in shape.rows
+            emit_tile(module, Tile(rows, vectors, shape.lanes, shape.dtype))
+            for rows in _rows(shape, vectors)
         ]
         for vectors in sorted({1, shape.vectors})
     }
@@ -77,6 +79,12 @@ def emit_parts(module: ir.Module, shape: KernelShape) -> Parts:
         emit_pack_row(module, shape.dtype, shape.lanes),
         emit_store_row(module, shape.dtype, shape.lanes),
     )
+
+
+def _rows(shape: KernelShape, vectors: int) -> tuple[int, int]:
+    """Return how many rows the tiles of so many vectors have: of the large one and the small."""
+    large, small = shape.rows
+    return (large if vectors > 1 else max(large, NARROW_ROWS)), small
 
 
 def find_data(  # noqa: PLR0913 - which block of what
@@ -246,11 +254,11 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
             with b.if_else(wide) as (full, narrow):
                 with full, b.if_else(far) as (distant, near):
                     with distant:
-                        _run_tiles(b, parts.far, shape, run)
+                        _run_tiles(b, parts.far, shape, shape.vectors, run)
                     with near:
-                        _run_tiles(b, parts.tiles[shape.vectors], shape, run)
+                        _run_tiles(b, parts.tiles[shape.vectors], shape, shape.vectors, run)
                 with narrow:
-                    _run_tiles(b, parts.tiles[1], shape, run)
+                    _run_tiles(b, parts.tiles[1], shape, 1, run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,14 +281,16 @@ class _Run:
     soon: ir.Value  # the weights that are read afterwards
 
 
-def _run_tiles(b: ir.IRBuilder, tiles: list[ir.Function], shape: KernelShape, run: _Run) -> None:
+def _run_tiles(
+    b: ir.IRBuilder, tiles: list[ir.Function], shape: KernelShape, vectors: int, run: _Run
+) -> None:
     """Run the large tile as often as it fits, then the one that what is left fits into.
 
     Additions take four cycles, so a tile of one row is no quicker than one of four.  Every tile
     asks for a share of the weights that are read next, which are far away where panels are large;
     a single one for its own, a little ahead.
     """
-    large, small = (number(size) for size in shape.rows)
+    large, small = map(number, _rows(shape, vectors))
     whole = b.sdiv(run.points, large)
     rest = b.sub(run.points, b.mul(whole, large))
     whole = b.add(whole, b.zext(b.icmp_signed(">", rest, small), I64))
