@@ -21,6 +21,7 @@ SAME = Axis(30, 30, 3, 1, 1, 1)
 HALF = Axis(60, 30, 3, 2, 1, 1)
 POINTS = Axis(59, 30, 1, 2, 1, 0)
 LONG = Axis(98, 30, 5, 3, 3, 0)
+MISSED = Axis(15, 7, 9, 1, 1, 0)  # most taps of an output meet nothing
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,9 @@ LONG = Axis(98, 30, 5, 3, 3, 0)
         (Operand.COARSE, "NCX", HALF, (256, 2), "gather"),
         (Operand.COARSE, "NXC", POINTS, (40, 3), "overlap"),
         (Operand.COARSE, "NCX", POINTS, (40, 3), "overlap"),
+        (Operand.FINE, "NXC", MISSED, (40, 24), "overlap"),
+        (Operand.FINE, "NCX", MISSED, (40, 24), "overlap"),
+        (Operand.FINE, "NXC", MISSED, (40, 256), "phases"),
     ],
 )
 def test_what_is_chosen(

@@ -127,6 +127,47 @@ def emit_block(
     return Block(starts, stops, lows, extents, start, stop), axis.carried[0]
 
 
+def emit_box(b: ir.IRBuilder, r: Record, block: Block, index: ir.Value) -> tuple[Block, ir.Value]:
+    """Return one of the boxes that a block is split into, and whether it has any points.
+
+    By what they read, points of an axis are those before, inside and behind the picture.  A
+    block that is packed as a whole is the first of its boxes.
+    """
+    with b.goto_entry_block():
+        starts, stops = (b.alloca(I64, number(MOST_AXES)) for _ in range(2))
+    apart = b.icmp_signed("!=", r.in_place, number(0))
+    apart = b.and_(apart, b.icmp_signed(">", r.boxes, number(1)))
+
+    def cut(
+        digit: ir.Value, ends: tuple[ir.Value, ir.Value], inside: tuple[ir.Value, ir.Value]
+    ) -> tuple[ir.Value, ir.Value]:
+        start, stop = ends
+        low = b.select(apart, smaller(b, larger(b, inside[0], start), stop), stop)
+        high = smaller(b, larger(b, inside[1], low), stop)
+        before, behind = (b.icmp_signed(sign, digit, number(1)) for sign in ("<", ">"))
+        return (
+            b.select(before, start, b.select(behind, high, low)),
+            b.select(before, low, b.select(behind, stop, high)),
+        )
+
+    last = r.inside_low, r.inside_high
+    start, stop = cut(b.srem(index, number(3)), (block.start, block.stop), last)
+    some = b.zext(b.icmp_signed("<", start, stop), I64)
+    with counted(b, r.outer, [b.sdiv(index, number(3)), some]) as axis:
+        d = b.sub(b.sub(r.outer, number(1)), axis.index)
+        rest, some = axis.carried
+        ends = load(b, block.starts, d), load(b, block.stops, d)
+        low, high = cut(
+            b.srem(rest, number(3)), ends, (r.at("inside_lows", d), r.at("inside_highs", d))
+        )
+        store(b, low, starts, d)
+        store(b, high, stops, d)
+        some = b.and_(some, b.zext(b.icmp_signed("<", low, high), I64))
+        axis.carried = [b.sdiv(rest, number(3)), some]
+    box = Block(starts, stops, block.lows, block.extents, start, stop)
+    return box, b.icmp_signed("!=", axis.carried[1], number(0))
+
+
 def emit_pack_region(  # noqa: PLR0913 - where from, where to, and by what
     b: ir.IRBuilder,
     r: Record,

@@ -15,6 +15,7 @@ from tconv.codegen.block import (
     KernelShape,
     Record,
     emit_block,
+    emit_box,
     emit_line_offset,
 )
 from tconv.codegen.build import (
@@ -32,6 +33,7 @@ from tconv.codegen.build import (
 )
 from tconv.codegen.short import emit_short_tiles, run_short
 from tconv.codegen.sums import (
+    Parts,
     Place,
     emit_parts,
     emit_sums,
@@ -53,19 +55,41 @@ def emit_gather(module: ir.Module, shape: KernelShape, *, few: bool = True) -> i
     record, scratch, item = made.args
     r = Record(b, record, FIELDS, ARRAYS)
     chunk, rest = b.srem(item, r.chunks), b.sdiv(item, r.chunks)
-    block, group = emit_block(b, r, rest, begins=True)
-    data = find_data(b, r, shape, parts, block, (scratch, group, rest))
-    where = find_place(b, r, shape, scratch, group, data)
+    whole, group = emit_block(b, r, rest, begins=True)
     first = b.mul(chunk, r.panels_a_chunk)
     last = smaller(b, b.add(first, r.panels_a_chunk), r.panels)
+    boxes = b.select(b.icmp_signed("!=", r.in_place, number(0)), r.boxes, number(1))
+    with counted(b, boxes) as turn:
+        box, some = emit_box(b, r, whole, turn.index)
+        with b.if_then(some, likely=True):
+            data_number = b.add(b.mul(rest, boxes), turn.index)
+            data = find_data(b, r, shape, parts, box, (scratch, group, data_number))
+            where = find_place(b, r, shape, scratch, group, data)
+            _run_box(b, r, shape, (parts, short), box, where, (first, last))
+    b.ret_void()
+    return made
+
+
+def _run_box(  # noqa: PLR0913 - which panels of what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    functions: tuple[Parts, dict[int, list[ir.Function]]],
+    block: Block,
+    where: Place,
+    panels: tuple[ir.Value, ir.Value],
+) -> None:
+    """Sum and store some panels of every phase of a block's points."""
+    parts, short = functions
+    first, last = panels
     with counted(b, r.outer_phases) as phase:
         lines = settle_phase(b, r, block, phase.index)
         with b.if_then(b.icmp_signed(">", lines, number(0)), likely=True):
             fill_tables(b, r, block, where, (phase.index, lines))
             done = run_short(b, r, shape, short, where, phase.index, (first, last))
-            with advancing(b, done, last) as panels:
-                panels.following = smaller(b, b.add(panels.index, r.panels_at_once), last)
-                some = panels.index, panels.following
+            with advancing(b, done, last) as group:
+                group.following = smaller(b, b.add(group.index, r.panels_at_once), last)
+                some = group.index, group.following
                 direct = partial(sums_direct, b, r, shape)
                 emit_sums(b, r, shape, parts, where, phase.index, (*some, first), direct)
                 with counted(b, some[1], first=some[0]) as panel:
@@ -73,8 +97,6 @@ def emit_gather(module: ir.Module, shape: KernelShape, *, few: bool = True) -> i
                     with b.if_then(b.not_(direct(panel.index))):
                         _store_panel(b, r, parts.store_row, block, where, lines,
                                      (phase.index, panel.index, sums, shape.columns))  # fmt: skip
-    b.ret_void()
-    return made
 
 
 def settle_phase(b: ir.IRBuilder, r: Record, block: Block, phase: ir.Value) -> ir.Value:

@@ -1,7 +1,8 @@
 """A gather's record, run as the kernel runs it and held against the relation."""
 
 import math
-from itertools import product
+from collections.abc import Iterator
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -40,9 +41,7 @@ class GatherRun:
         self.columns = recipe.lanes * recipe.vectors
         source = Operand.COARSE if problem.wanted is Operand.FINE else Operand.FINE
         self.source: Point = problem.batch, *problem.spatial(source)
-        target = problem.batch, *problem.spatial(problem.wanted)
-        # Tiles write whole panels of channels that lie side by side, and sums of others.
-        self.direct, self.stored = (Outputs(target, problem.axes, problem.wanted) for _ in range(2))
+        self.target: Point = problem.batch, *problem.spatial(problem.wanted)
 
     def check(self, tile_rows: int) -> None:
         """Run every block, then look whether anything was left out."""
@@ -71,14 +70,27 @@ class GatherRun:
         demand(self.recipe.items == items, "work items are not all blocks", self.recipe.items)
         panels = self._panels()
         reads = [self._reads(panels, both) for both in range(r.outer_phases * r.phases)]
-        for block in all_blocks(r, [*r.outer_of("begins"), r.begin]):
+        blocks = [*all_blocks(r, [*r.outer_of("begins"), r.begin])]
+        self._run_blocks(blocks, reads)
+        check_inside(r)
+        if r.boxes > 1:
+            self._run_blocks([box for block in blocks for box in boxes_of(r, block)], reads)
+        self.scratch.check()
+
+    def _run_blocks(self, blocks: list[Block], reads: list[Reads]) -> None:
+        """Run all blocks; every output must be written."""
+        r, problem = self.r, self.problem
+        # Tiles write whole panels of channels that lie side by side, and sums of others.
+        self.direct, self.stored = (
+            Outputs(self.target, problem.axes, problem.wanted) for _ in range(2)
+        )
+        for block in blocks:
             region, end = pack_region(r, block, self.source, r.depth)
             self.scratch.touch("region", end)
             for phase in range(r.outer_phases):
                 self._run_phase(block, region, phase, reads[phase * r.phases :])
         for outputs in (self.direct, self.stored):
             outputs.check()
-        self.scratch.check()
 
     def _panels(self) -> Panels:
         """Return how weights are packed."""
@@ -158,6 +170,37 @@ class GatherRun:
                 place = (number * r.sums_pitch + x) * self.columns
                 demand(place in sums, "an output is stored that was not summed", point)
                 self.stored.store(point, sums[place])
+
+
+def check_inside(r: Record) -> None:
+    """Look whether exactly those points count as inside that read nothing outside the picture."""
+    demand(r.boxes in {1, 3**r.outer}, "blocks are split in other boxes than there are", r.boxes)
+    first = r.at("inside_lows", 0), r.at("inside_highs", 0)
+    demand(min(first) >= r.at("ends", 0), "the batch is split", first)
+    numbers = [
+        (r.at("steps_in", d), r.at("lows_in", d), r.at("spans", d), r.at("sizes_in", d),
+         r.at("inside_lows", d), r.at("inside_highs", d), r.at("begins", d), r.at("ends", d))
+        for d in range(1, r.outer)
+    ]  # fmt: skip
+    last = r.step_in, r.low_in, r.span, r.size_in, r.inside_low, r.inside_high, r.begin, r.end
+    for step, low, span, size, begin, end, start, stop in (*numbers, last):
+        points = {q for q in range(start, stop) if 0 <= step * q + low <= size - span}
+        demand(points == {*range(start, stop)} & {*range(begin, end)}, "points that are read in "
+               "place reach outside, or others would not", (begin, end))  # fmt: skip
+
+
+def boxes_of(r: Record, block: Block) -> Iterator[Block]:
+    """Yield the boxes that a block is split into where it is read in place."""
+    lows = [*r.outer_of("inside_lows"), r.inside_low]
+    highs = [*r.outer_of("inside_highs"), r.inside_high]
+    cuts = []
+    for start, stop, low, high in zip(block.starts, block.stops, lows, highs, strict=True):
+        first = min(max(low, start), stop)
+        second = min(max(high, first), stop)
+        cuts.append([ends for ends in pairwise((start, first, second, stop)) if ends[0] < ends[1]])
+    for box in product(*cuts):
+        starts, stops = zip(*box, strict=True)
+        yield Block(list(starts), list(stops))
 
 
 def check_parts(r: Record, both: int) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from tconv.errors import UnsupportedError
 from tconv.plan.cells import Cells, plan_cells
 from tconv.plan.correlate import Correlate, plan_correlate
-from tconv.plan.few import Pays, cells_pay, gather_pays, overlap_pays
+from tconv.plan.few import Pays, cells_pay, gather_pays, overlap_pays, products_pay
 from tconv.plan.gather import Gather, plan_gather
 from tconv.plan.grouped import Grouped, plan_grouped
 from tconv.plan.grouped_weights import GroupedWeights, plan_grouped_weights
@@ -94,6 +94,9 @@ def _choose_direct(problem: Problem, machine: Machine | None, no_machine: str) -
         return _weights_plan(problem, machine, slower)
     if not _few_phases(problem):
         return _portable(problem, ((name, MANY_PHASES),))
+    if problem.coarse_channels * problem.fine_channels > 1 and products_pay(problem, machine):
+        missed = (name, "most taps miss the picture")
+        return _overlap(problem, plan_overlap(problem, machine), (missed, *slower))
     return _data_plan(problem, machine, name, slower)
 
 

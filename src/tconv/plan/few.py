@@ -43,6 +43,9 @@ SMALL_PACK = 3.0
 LONELY = 1.15
 APART, NEAR_PACK, APART_PACK = 22.0, 6.0, 25.0
 FAR_APART, FAR_PACK, FAR_APART_PACK = 30.0, 20.0, 45.0
+MISSED = 1.5  # times more is multiplied than is met
+MOST_MISSED = 32  # channels of a group that are written nevertheless
+CLEARLY = 0.7
 SCATTER = 4.0  # of an element that planes store for itself: phases that are not merged lie apart
 
 
@@ -112,6 +115,29 @@ def overlap_pays(problem: Problem, machine: Machine) -> bool:
     return _by_products(problem, machine, (read, written)) < _by_sums(
         problem, machine, (read, written)
     )
+
+
+def products_pay(problem: Problem, machine: Machine) -> bool:
+    """Tell whether windows miss so much of the picture that products of what they meet pay.
+
+    A gather multiplies the zeros around a small picture by most taps of a large window, products
+    have no zeros.  But those of many channels take long to add up.
+    """
+    fine = problem.wanted is Operand.FINE
+    read, written = problem.coarse_channels, problem.fine_channels
+    if not fine:
+        read, written = written, read
+    axes = all_phases(problem)[1:]
+    summed, met = _meetings(axes), math.prod(axis.meetings() for axis in problem.axes)
+    if read < LEAST_READ or written > MOST_MISSED or summed < MISSED * met:
+        return False
+    lanes = machine.lanes(problem.dtype)
+    if products_of(problem) * (machine.vector_bytes // lanes) > MOST_PRODUCTS:
+        return False
+    if math.prod(len(residues) for residues in _residues(problem)) > MOST_CLASSES:
+        return False
+    gather = problem.groups * summed * read * -(-written // lanes) * PRODUCT
+    return _by_products(problem, machine, (read, written)) < CLEARLY * gather
 
 
 def _strided(problem: Problem) -> bool:

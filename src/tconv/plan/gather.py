@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from tconv.plan.blocks import choose_block, divide
+from tconv.plan.boxes import WHOLE, choose_boxes, inside
 from tconv.plan.machine import Machine
 from tconv.plan.phases import AxisPhases, all_phases
 from tconv.plan.tiles import tile_rows
@@ -25,7 +26,9 @@ SCALARS = (
     "sums_pitch", "sums_point", "sums_panel",  # from line to line, point and panel
     "panels_at_once",  # whose sums are kept while parts of the depth go by
     "together",  # whether a tile goes on with the next panel before other points
-    "in_place",  # whether blocks inside the picture are read where they lie, by each call
+    "in_place",  # whether points inside the picture are read where they lie, by each call
+    "boxes",  # that a block is then split into
+    "inside_low", "inside_high",  # points of the last axis that read nothing outside: from, to
     "spare", "activate", "slope", "zeros",  # the last three by each runner
     "scratch_sums", "scratch_rows", "scratch_places", "scratch_targets", "scratch_counts",
     "scratch_tag",  # the call and block whose region is packed there
@@ -37,6 +40,7 @@ ARRAYS = (
     # one for each outer axis
     "sizes_in", "steps_in", "steps_out", "lows_in", "shifts_out", "outer_block",
     "begins", "ends", "outer_blocks", "axis_phases", "spans", "pitches",
+    "inside_lows", "inside_highs",
     # one for each outer axis and phase of it, and one for each phase of the last axis
     "phase_low", "phase_high", "last_low", "last_high",
     # one for each phase of all outer axes together
@@ -52,6 +56,9 @@ ARRAYS = (
 
 MOST_STEPS = 256  # elements that a point reads, if its tile goes on with the next panel
 FEW_CHANNELS, SOME_CHANNELS = 8, 64  # of such a point: with any panels, and if they are small
+BOXES = frozenset({"boxes", "inside_low", "inside_high", "inside_lows", "inside_highs"})
+"""What tells how blocks are split."""
+
 ZEROS = 32  # entries: as long as the longest vector, and as a tile has rows
 SPARE_ROWS = 8  # entries for the rows of a last tile that there are no points for
 
@@ -128,6 +135,9 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         "sums_panel": sums_panel,
         "panels_at_once": at_once,
         "together": int(together),
+        "boxes": choose_boxes(axes, block, (depth, -(-wanted // lanes), tile_rows(machine))),
+        "inside_low": inside(last)[0],
+        "inside_high": inside(last)[1],
         "spare": SPARE_ROWS,
         "scratch_sums": scratch.take(at_once * sums_panel),
         "scratch_rows": scratch.take_table(points * len(last.ranges)),
@@ -138,6 +148,8 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
     }
     assert region == 0  # noqa: S101 - kernels find the region where scratch begins
     arrays |= outer_tables(axes, block, blocks, pitches)
+    borders = [(WHOLE, WHOLE), *map(inside, axes[1:-1])]  # the batch has none
+    arrays["inside_lows"], arrays["inside_highs"] = map(list, zip(*borders, strict=True))
     arrays["segments_in_place"] = [0] * len(arrays["segments"])
     return Gather(
         lanes=lanes,
