@@ -87,6 +87,9 @@ def estimates(problem: Problem, machine: Machine) -> dict[str, float]:
         filled = math.ceil(line / lanes) * lanes / line
         done = products * filled * tiles * rows * pace
         found["planes"] = done / 66 + 25 * tiles * points / line + 0.21 * source * read
+        # Channels side by side, and points of phases that are not, are stored one by one.
+        beside = str(problem.layout(problem.wanted)).endswith("x")
+        found["planes"] += (0.9 * (phases > 1) if beside else 0.4) * points * written
     if groups >= lanes:
         whole = -(-groups // lanes) * lanes / groups
         done = products * written / 35 + 0.08 * source * read + 0.5 * points * written
