@@ -12,6 +12,7 @@ from llvmlite import ir
 from tconv.codegen.block import KernelShape
 from tconv.codegen.correlate import emit_correlate
 from tconv.codegen.gather import emit_gather
+from tconv.codegen.sums import NARROW_ROWS
 from tconv.codegen.tile import UNROLL, Tile, emit_tile
 from tconv.jit import emit_assembly
 from tconv.plan.machine import AVX2, AVX512, NEON, Machine
@@ -180,6 +181,26 @@ def test_a_tile_asks_for_the_next_weights_and_spills_nothing(cpu: str, *, far: b
         assert spills(text, lines) == []
         asked = sum("prefetch" in line or "prfm" in line for line in lines)
         assert asked == UNROLL * vectors * lanes * 4 // 64
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_a_tile_past_the_caches_streams_all_its_sums(*, far: bool) -> None:
+    """And does not ask for the lines that they go to."""
+    text = tile_assembly(Tile(6, 2, 8, "float32", far=far, past=True), AVX2)
+
+    assert text.count("vmovntps") == 6 * 2
+    assert "prefetchw" not in text
+    for lines in hot_loops(text, 6 * 2 * UNROLL):
+        assert spills(text, lines) == []
+
+
+def test_a_tile_of_one_vector_keeps_eight_sums_and_their_rows() -> None:
+    """Eight rows have eight addresses, which must not be read from the stack either."""
+    tile = Tile(NARROW_ROWS, 1, 8, "float32")
+    text = tile_assembly(tile, AVX2)
+    (lines,) = hot_loops(text, NARROW_ROWS * tile.unroll)
+
+    assert spills(text, lines) == []
 
 
 def test_the_check_for_spills_can_fail() -> None:

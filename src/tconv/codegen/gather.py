@@ -66,6 +66,8 @@ def emit_gather(module: ir.Module, shape: KernelShape, *, few: bool = True) -> i
             data = find_data(b, r, shape, parts, box, (scratch, group, data_number))
             where = find_place(b, r, shape, scratch, group, data)
             _run_box(b, r, shape, (parts, short), box, where, (first, last))
+    with b.if_then(b.icmp_signed("!=", r.stream, number(0))):
+        b.fence("seq_cst")  # others may read results when this work item is done
     b.ret_void()
     return made
 

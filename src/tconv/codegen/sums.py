@@ -10,6 +10,7 @@ from tconv.codegen.build import (
     FLOATS,
     I1,
     I64,
+    LINE,
     STORED,
     counted,
     larger,
@@ -32,6 +33,7 @@ class Parts:
 
     tiles: dict[int, list[ir.Function]]  # by vectors
     far: list[ir.Function]  # the same for wide panels, where data is not in any cache
+    past: tuple[list[ir.Function], ...]  # both again, for results that no cache should keep
     pack_row: ir.Function
     store_row: ir.Function
 
@@ -58,6 +60,7 @@ class Place:
     targets: ir.Value  # where it is stored in the end,
     counts: ir.Value  # and how many points there are
     target: ir.Value
+    past: ir.Value  # whether sums go to the target past all caches
     weights: ir.Value
     bias: ir.Value
 
@@ -72,10 +75,15 @@ def emit_parts(module: ir.Module, shape: KernelShape) -> Parts:
         ]
         for vectors in sorted({1, shape.vectors})
     }
-    far = Tile(large, shape.vectors, shape.lanes, shape.dtype, far=True)
+    sizes, small = (large, shape.vectors, shape.lanes, shape.dtype), tiles[shape.vectors][1]
+    past: tuple[list[ir.Function], ...] = ()
+    if STORED[shape.dtype] == FLOATS[shape.dtype]:
+        kinds = (Tile(*sizes, far=far, past=True) for far in (False, True))
+        past = tuple([emit_tile(module, tile), small] for tile in kinds)
     return Parts(
         tiles,
-        [emit_tile(module, far), tiles[shape.vectors][1]],
+        [emit_tile(module, Tile(*sizes, far=True)), small],
+        past,
         emit_pack_row(module, shape.dtype, shape.lanes),
         emit_store_row(module, shape.dtype, shape.lanes),
     )
@@ -141,6 +149,8 @@ def find_place(  # noqa: PLR0913 - which item of what
         for name in ("rows", "places", "targets", "counts")
     )
     padded = b.mul(r.panels, number(shape.columns))
+    target = place(b, r.pointer_to("target", stored), b.mul(group, r.target_g))
+    askew = b.and_(b.ptrtoint(target, I64), number(LINE - 1))
     return Place(
         data=data,
         sums=place(b, scratch, r.scratch_sums),
@@ -148,7 +158,8 @@ def find_place(  # noqa: PLR0913 - which item of what
         places=places,
         targets=targets,
         counts=counts,
-        target=place(b, r.pointer_to("target", stored), b.mul(group, r.target_g)),
+        target=target,
+        past=b.icmp_signed(">", r.stream, askew),  # 1 and 0
         weights=place(b, r.pointer_to("weights", stored), b.mul(group, r.group_weights)),
         bias=place(b, r.pointer_to("bias", pointer), b.mul(group, padded)),
     )
@@ -227,6 +238,7 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
             channel = b.mul(panel.index, number(shape.columns))
             number_of = b.sub(panel.index, first_panel)
             sums, places = place(b, where.sums, b.mul(number_of, r.sums_panel)), where.places
+            final: ir.Value = ir.Constant(I1, 0)
             if direct is not None and where.target.type == sums.type:
                 final = direct(panel.index)
                 sums = b.select(final, place(b, where.target, channel), sums)
@@ -251,14 +263,37 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
                 points=points,
             )
             far = b.and_(b.and_(where.data.far, whole), b.icmp_signed("==", panel.index, fresh))
+            kept = parts.tiles[shape.vectors], parts.far
             with b.if_else(wide) as (full, narrow):
-                with full, b.if_else(far) as (distant, near):
-                    with distant:
-                        _run_tiles(b, parts.far, shape, shape.vectors, run)
-                    with near:
-                        _run_tiles(b, parts.tiles[shape.vectors], shape, shape.vectors, run)
+                with full:
+                    past = b.and_(b.and_(where.past, whole), final) if parts.past else None
+                    _run_wide(b, shape, (kept, parts.past), (far, past), run)
                 with narrow:
                     _run_tiles(b, parts.tiles[1], shape, 1, run)
+
+
+def _run_wide(
+    b: ir.IRBuilder,
+    shape: KernelShape,
+    tiles: tuple[tuple[list[ir.Function], ...], tuple[list[ir.Function], ...]],
+    kinds: tuple[ir.Value, ir.Value | None],
+    run: "_Run",
+) -> None:
+    """Run tiles of a wide panel: for data that is far away or near, for sums that stay or not."""
+    (near, far), past_tiles = tiles
+    distant, past = kinds
+    if past is not None:
+        with b.if_else(past) as (leaves, stays):
+            with leaves:
+                _run_wide(b, shape, (past_tiles, ()), (distant, None), run)
+            with stays:
+                _run_wide(b, shape, ((near, far), ()), (distant, None), run)
+        return
+    with b.if_else(distant) as (apart, beside):
+        with apart:
+            _run_tiles(b, far, shape, shape.vectors, run)
+        with beside:
+            _run_tiles(b, near, shape, shape.vectors, run)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from tconv.codegen.build import (
     prefetch,
     splat,
     store,
+    stream,
 )
 from tconv.codegen.stored import widened_line
 
@@ -42,11 +43,12 @@ class Tile:
     dtype: str
     far: bool = False  # whether the data is not in any cache yet
     across: bool = False  # whether rows are vectors of groups, like columns
+    past: bool = False  # whether sums go past the caches, to whole vectors of the target
 
     @property
     def name(self) -> str:
         """Name of the emitted function."""
-        kind = "_far" if self.far else "_across" if self.across else ""
+        kind = "_far" * self.far + "_across" * self.across + "_past" * self.past
         return f"tile_{self.dtype}_{self.rows}x{self.vectors}x{self.lanes}{kind}"
 
     @property
@@ -93,8 +95,9 @@ def emit_tile(module: ir.Module, tile: Tile, *, spread: bool = False) -> ir.Func
     The meaning is :func:`tile_meaning`.  It keeps ``rows * vectors`` sums live across both
     loops and reads each weight vector once, so ``rows`` pays for weight loads and
     ``vectors`` for data loads.  It asks for what it writes before it begins: in large
-    results those lines are far away.  A far one asks for the data of the next tile too, line by
-    line; its first row stands behind this one's last in the table.
+    results those lines are far away, unless it writes ``past`` the caches.  A far one asks for
+    the data of the next tile too, line by line; its first row stands behind this one's last in
+    the table.
     """
     scalar = FLOATS[tile.dtype]
     vector = ir.VectorType(scalar, tile.lanes)
@@ -111,7 +114,7 @@ def emit_tile(module: ir.Module, tile: Tile, *, spread: bool = False) -> ir.Func
         origin = place(b, start, load(b, start_places, r))
         begun += [load(b, origin, v * tile.lanes, vector) for v in range(tile.vectors)]
     whole = b.and_(depth, number(-tile.unroll))
-    for r in range(tile.rows):
+    for r in range(0 if tile.past else tile.rows):
         target = place(b, sums, load(b, places, r))
         for element in (0, tile.columns - 1):
             prefetch(b, place(b, target, element), write=True)
@@ -137,10 +140,11 @@ def emit_tile(module: ir.Module, tile: Tile, *, spread: bool = False) -> ir.Func
         segment.carried = rest.carried
 
     totals = segment.carried[1:]
+    write = stream if tile.past else store
     for r in range(tile.rows):
         target = place(b, sums, load(b, places, r))
         for v in range(tile.vectors):
-            store(b, totals[r * tile.vectors + v], target, v * tile.lanes)
+            write(b, totals[r * tile.vectors + v], target, number(v * tile.lanes))
     b.ret_void()
     return made
 

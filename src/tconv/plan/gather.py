@@ -26,6 +26,7 @@ SCALARS = (
     "sums_pitch", "sums_point", "sums_panel",  # from line to line, point and panel
     "panels_at_once",  # whose sums are kept while parts of the depth go by
     "together",  # whether a tile goes on with the next panel before other points
+    "stream",  # whether results leave the caches, where each call finds lines to be whole
     "in_place",  # whether points inside the picture are read where they lie, by each call
     "boxes",  # that a block is then split into
     "inside_low", "inside_high",  # points of the last axis that read nothing outside: from, to
@@ -59,6 +60,7 @@ FEW_CHANNELS, SOME_CHANNELS = 8, 64  # of such a point: with any panels, and if 
 BOXES = frozenset({"boxes", "inside_low", "inside_high", "inside_lows", "inside_highs"})
 """What tells how blocks are split."""
 
+STREAM = 2  # a problem larger than the last cache's half leaves nothing there
 ZEROS = 32  # entries: as long as the longest vector, and as a tile has rows
 SPARE_ROWS = 8  # entries for the rows of a last tile that there are no points for
 
@@ -135,6 +137,7 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         "sums_panel": sums_panel,
         "panels_at_once": at_once,
         "together": int(together),
+        "stream": int(problem.bytes() > machine.l3 // STREAM),
         "boxes": choose_boxes(axes, block, (depth, -(-wanted // lanes), tile_rows(machine))),
         "inside_low": inside(last)[0],
         "inside_high": inside(last)[1],

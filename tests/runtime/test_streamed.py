@@ -1,0 +1,57 @@
+"""Results that no cache should keep: whole lines are written past all of them."""
+
+import numpy as np
+import pytest
+
+from tconv import engine
+from tconv.plan.gather import FIELDS, STREAM, Gather
+from tconv.problem import Axis, Layout, Operand, Problem
+from tconv.runtime.taps import TapRunner
+
+
+def layer(channels: int, size: int, stride: int = 1, dtype: str = "float32") -> Problem:
+    """Return a layer of 1x1 windows with a large result."""
+    axis = Axis(stride * (size - 1) + 1, size, 1, stride, 1, 0)
+    layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
+    return Problem(Operand.FINE, 1, 1, 3, channels, (axis, axis), dtype, *layouts)
+
+
+LARGE = {
+    "whole lines": layer(64, 270),
+    "phases without taps": layer(32, 190, 2),
+    "a narrow panel": layer(48 + 8, 290),  # lines that two points share
+    "float64": layer(40, 240, dtype="float64"),
+}
+
+
+@pytest.mark.parametrize("askew", [0, 4])  # elements from the border of a cache line
+@pytest.mark.parametrize("name", LARGE)
+def test_every_element_is_written_once_and_no_other(name: str, askew: int) -> None:
+    """Whole numbers, so every bit; what lies around the result stays as it was."""
+    problem = LARGE[name]
+    run = engine.executable(problem)
+    machine = engine.machine()
+    assert not isinstance(machine, str)
+    if problem.bytes() <= machine.l3 // STREAM:
+        pytest.skip("the last cache is so large that nothing is streamed")
+    recipe = run.plan.recipe
+    assert isinstance(recipe, Gather)
+    assert recipe.record[FIELDS["stream"]] == 1
+    draw = np.random.default_rng(8)
+    data, weights = (
+        draw.integers(-4, 5, problem.shape(operand)).astype(problem.dtype)
+        for operand in problem.given
+    )
+    size = int(np.prod(problem.shape(Operand.FINE)))
+    room = np.full(size + 64, 77, problem.dtype)
+    begin = -room.ctypes.data % 64 // room.itemsize + askew
+    out = room[begin : begin + size].reshape(problem.shape(Operand.FINE))
+
+    run.run(data, run.pack(weights), None, out)
+
+    taps = TapRunner(problem)
+    expected = np.empty_like(out)
+    taps.run(data, taps.pack(weights), None, expected)
+    assert np.array_equal(out, expected)
+    assert (room[:begin] == 77).all()
+    assert (room[begin + size :] == 77).all()
