@@ -45,7 +45,7 @@ APART, NEAR_PACK, APART_PACK = 22.0, 6.0, 25.0
 FAR_APART, FAR_PACK, FAR_APART_PACK = 30.0, 20.0, 45.0
 MISSED = 1.5  # times more is multiplied than is met
 MOST_MISSED = 32  # channels of a group that are written nevertheless
-CLEARLY = 0.7
+MUCH_LESS = 0.7  # of a gather's time, by estimate
 SCATTER = 4.0  # of an element that planes store for itself: phases that are not merged lie apart
 
 
@@ -137,7 +137,7 @@ def products_pay(problem: Problem, machine: Machine) -> bool:
     if math.prod(len(residues) for residues in _residues(problem)) > MOST_CLASSES:
         return False
     gather = problem.groups * summed * read * -(-written // lanes) * PRODUCT
-    return _by_products(problem, machine, (read, written)) < CLEARLY * gather
+    return _by_products(problem, machine, (read, written)) < MUCH_LESS * gather
 
 
 def _strided(problem: Problem) -> bool:
