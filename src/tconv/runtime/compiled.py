@@ -37,7 +37,7 @@ from tconv.runtime.kernels import (
     pick_weights_kernel,
     planes_kernel,
 )
-from tconv.runtime.launch import Launch, addressable, soon_done
+from tconv.runtime.launch import Launch, addressable, flows, soon_done
 from tconv.runtime.scratch import address, on_lines
 
 Array = npt.NDArray[Any]
@@ -46,7 +46,6 @@ MOST_LAUNCHES = 64  # kept for each problem; a stream of odd strides must not pi
 SPARE = 64  # elements that kernels may read past the end of a bias
 SMALL_PACKING = 32_768  # weights, likewise
 MOST_ORDERED = 1 << 17  # weights whose order is kept
-LINE = 64  # bytes of a cache line
 MOST_KEPT = 1 << 14  # bytes of packed weights whose memory is used again
 
 
@@ -313,11 +312,10 @@ class TileRunner(PanelRunner):
         """Return the record for arrays of these strides; it tells if blocks are read in place."""
         record, fields = super().strided(source, target), self.fields
         depth, outer = record[fields["depth"]], record[fields["outer"]]
+        item, line = self.sums.itemsize, record[fields["target_x"]]
         begin = record[fields["target_steps"]]
-        written = *record[begin : begin + outer], record[fields["target_x"]]
-        line = LINE // self.sums.itemsize
-        if any(step % line for step in (*written, self.columns)):
-            record[fields["stream"]] = 0  # only whole lines can do without what was there before
+        written = (item * step for step in (*record[begin : begin + outer], line, self.columns))
+        record[fields["stream"]] *= flows(written, item * line * record[fields["step_out"]])
         apart, channel = record[fields["source_x"]], record[fields["source_c"]]
         if self.dtype != self.sums or (channel != 1 and depth > 1) or apart != depth:
             return record  # runs of channels, and of neighbours, must lie side by side

@@ -17,14 +17,12 @@ from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 from tconv.runtime import compiled
 from tconv.runtime.compiled import MOST_LAUNCHES, OrderedRunner
 from tconv.runtime.kernels import grouped_kernel, grouped_weights_kernel, sweep_kernel
-from tconv.runtime.launch import Launch, addressable, soon_done
+from tconv.runtime.launch import Launch, addressable, flows, soon_done
 from tconv.runtime.scratch import address
 
 Array = npt.NDArray[Any]
 
 FLOP = 3  # what one takes, in flops of a matrix product
-CACHE_LINE = 64  # bytes
-SAME_BANK = 2048  # bytes from point to point: memory takes lines so far apart one by one
 
 
 class GroupedRunner(OrderedRunner):
@@ -50,19 +48,15 @@ class GroupedRunner(OrderedRunner):
         enough = record[fields["groups"]] >= recipe.lanes
         direct = steps == [1, 1, 1] and record[fields["stretches"]] > 0 and enough
         begin, dtype = record[fields["kernels"]], self.problem.dtype
-        record[fields["stream"]] *= direct and self._flows(record, target)
+        apart = record[fields["target_x"]] * record[fields["step_out"]] * self.item
+        written = (step for step in target if step != self.item)
+        record[fields["stream"]] *= direct and flows(written, apart)
         for index, kind in enumerate(recipe.kinds):
             for lines in range(MOST_LINES + 1):
                 unrolled = lines if lines in recipe.windows and kind.unrolls(lines) else 0
                 kernel = sweep_kernel(dtype, kind, unrolled, stored=direct or self.alike)
                 record[begin + index * (MOST_LINES + 1) + lines] = kernel
         return record
-
-    def _flows(self, record: list[int], target: tuple[int, ...]) -> bool:
-        """Tell whether memory takes an array of these strides well past the caches."""
-        lines = all(step % CACHE_LINE == 0 for step in target if step != self.item)
-        apart = record[self.fields["target_x"]] * record[self.fields["step_out"]] * self.item
-        return lines and apart % SAME_BANK != 0
 
     @property
     def alike(self) -> bool:

@@ -3,6 +3,7 @@
 import ctypes
 import secrets
 from array import array
+from collections.abc import Iterable
 from itertools import count
 from struct import Struct
 from typing import Any
@@ -23,6 +24,8 @@ _calls = count(secrets.randbits(62))  # scratch may hold anything, but hardly th
 
 _WRITE = [Struct(f"{some}q").pack_into for some in range(9)]  # addresses into a record
 
+CACHE_LINE = 64  # bytes
+SAME_BANK = 2048  # bytes from point to point: memory takes lines so far apart one by one
 SMALL = 500_000  # flops below which waking a worker costs more than it saves
 BYTE = 5  # flops that are done while one is read or written
 
@@ -88,6 +91,14 @@ class Launch:
 def soon_done(problem: Problem, flop: int = 1) -> bool:
     """Tell whether waking a worker costs more than it saves, by what a flop takes."""
     return flop * problem.flops() + BYTE * problem.bytes() < SMALL
+
+
+def flows(steps: Iterable[int], apart: int) -> bool:
+    """Tell whether memory takes a result past the caches well: by whole lines, in many places.
+
+    The steps are bytes, ``apart`` those from one point that is written to the next.
+    """
+    return apart % SAME_BANK != 0 and all(step % CACHE_LINE == 0 for step in steps)
 
 
 def addressable(given: Array) -> Array:
