@@ -44,10 +44,15 @@ from tconv.codegen.sums import (
 from tconv.plan.gather import ARRAYS, FIELDS
 
 
-def emit_gather(module: ir.Module, shape: KernelShape, *, few: bool = True) -> ir.Function:
-    """Emit ``gather(record, scratch, item)``, public, with tiles for few channels if wanted."""
+def emit_gather(
+    module: ir.Module, shape: KernelShape, *, few: bool = True, past: bool = True
+) -> ir.Function:
+    """Emit ``gather(record, scratch, item)``, public.
+
+    If wanted, with tiles for few channels, and with those for results that no cache should keep.
+    """
     pointer = FLOATS[shape.dtype].as_pointer()
-    parts = emit_parts(module, shape)
+    parts = emit_parts(module, shape, past=past)
     short = emit_short_tiles(module, shape) if few else {}
     made, b = function(
         module, f"gather_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True

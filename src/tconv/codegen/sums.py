@@ -65,8 +65,8 @@ class Place:
     bias: ir.Value
 
 
-def emit_parts(module: ir.Module, shape: KernelShape) -> Parts:
-    """Emit the functions that a gather calls."""
+def emit_parts(module: ir.Module, shape: KernelShape, *, past: bool = False) -> Parts:
+    """Emit the functions that a gather calls; those that write past the caches if wanted."""
     large, _ = shape.rows
     tiles = {
         vectors: [
@@ -76,14 +76,14 @@ def emit_parts(module: ir.Module, shape: KernelShape) -> Parts:
         for vectors in sorted({1, shape.vectors})
     }
     sizes, small = (large, shape.vectors, shape.lanes, shape.dtype), tiles[shape.vectors][1]
-    past: tuple[list[ir.Function], ...] = ()
-    if STORED[shape.dtype] == FLOATS[shape.dtype]:
+    streaming: tuple[list[ir.Function], ...] = ()
+    if past and STORED[shape.dtype] == FLOATS[shape.dtype]:
         kinds = (Tile(*sizes, far=far, past=True) for far in (False, True))
-        past = tuple([emit_tile(module, tile), small] for tile in kinds)
+        streaming = tuple([emit_tile(module, tile), small] for tile in kinds)
     return Parts(
         tiles,
         [emit_tile(module, Tile(*sizes, far=True)), small],
-        past,
+        streaming,
         emit_pack_row(module, shape.dtype, shape.lanes),
         emit_store_row(module, shape.dtype, shape.lanes),
     )

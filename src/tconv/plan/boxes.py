@@ -43,19 +43,22 @@ def choose_boxes(
     images, *spatial = block
     if len(spatial) > MOST_AXES:
         return 1
-    cuts = [_cut(axis, length) for axis, length in zip(axes[1:], spatial, strict=True)]
     taps = math.prod(sum(map(len, axis.taps)) for axis in axes)
     phases = math.prod(len(axis.ranges) for axis in axes[:-1])
 
-    def time(counts: Sequence[int], *, packed: bool) -> float:
-        points = images * math.prod(counts)
-        multiplied = whole_tiles(points, rows) * taps * vectors
-        read = 1.0 * math.prod(
-            a.step_in * (count - 1) + a.span for a, count in zip(axes[1:], counts, strict=True)
-        )
-        read *= images * (PACKED if packed else FETCHED)
-        return multiplied + read + BEGIN * phases / depth
+    def read(counts: Sequence[int]) -> int:
+        extents = (a.step_in * (n - 1) + a.span for a, n in zip(axes[1:], counts, strict=True))
+        return images * math.prod(extents)
 
+    def time(counts: Sequence[int], *, packed: bool) -> float:
+        multiplied = whole_tiles(images * math.prod(counts), rows) * taps * vectors
+        moved = read(counts) * (PACKED if packed else FETCHED)
+        return multiplied + moved + BEGIN * phases / depth
+
+    whole = time(spatial, packed=True)
+    if (PACKED - FETCHED) * read(spatial) < (1 - CLEARLY) * whole:
+        return 1  # however little is packed
+    cuts = [_cut(axis, length) for axis, length in zip(axes[1:], spatial, strict=True)]
     if 3 * math.prod(cut[1] for cut in cuts) < 2 * math.prod(spatial):
         return 1  # most points lie at a border
     boxes = [box for box in product(*map(enumerate, cuts)) if all(count for _, count in box)]
@@ -63,9 +66,7 @@ def choose_boxes(
         time([count for _, count in box], packed=any(place != 1 for place, _ in box))
         for box in boxes
     )
-    if len(boxes) > 1 and split < CLEARLY * time(spatial, packed=True):
-        return int(3 ** len(spatial))
-    return 1
+    return 3 ** len(spatial) if len(boxes) > 1 and split < CLEARLY * whole else 1
 
 
 def _cut(axis: AxisPhases, length: int) -> tuple[int, int, int]:

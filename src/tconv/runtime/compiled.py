@@ -336,8 +336,8 @@ class GatherRunner(TileRunner):
     recipe: Gather
 
     def __init__(self, problem: Problem, recipe: Gather) -> None:
-        few = recipe.record[gather_plan.FIELDS["together"]] != 0
-        super().__init__(problem, recipe, gather_kernel(problem.dtype, few=few))
+        few, past = (recipe.record[self.fields[name]] != 0 for name in ("together", "stream"))
+        super().__init__(problem, recipe, gather_kernel(problem.dtype, few=few, past=past))
 
     def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int, int]:
         """Return the kernel that packs, its record, work items and bytes of scratch."""

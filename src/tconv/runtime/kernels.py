@@ -43,11 +43,14 @@ def kernel_shape(dtype: str, target: Machine) -> KernelShape:
 
 
 @cache
-def gather_kernel(dtype: str, *, few: bool) -> int:
-    """Return the address of ``gather(record, scratch, item)``; few channels have more tiles."""
+def gather_kernel(dtype: str, *, few: bool, past: bool) -> int:
+    """Return the address of ``gather(record, scratch, item)``.
+
+    Few channels have more tiles, and so have results that go past the caches.
+    """
     shape = kernel_shape(dtype, machine())
-    name = "gather_few" if few else "gather"
-    return _loaded(name, shape, partial(emit_gather, few=few), f"gather_{dtype}")
+    name = "gather" + "_few" * few + "_past" * past
+    return _loaded(name, shape, partial(emit_gather, few=few, past=past), f"gather_{dtype}")
 
 
 @cache
