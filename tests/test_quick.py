@@ -115,6 +115,37 @@ def test_true_is_not_one(data: Array) -> None:
         tconv.conv_transpose(data, weights, stride=True)
 
 
+class Pair(tuple[Any, ...]):
+    """A tuple of another type, like torch.Size."""
+
+    __slots__ = ()
+
+
+def test_tuples_of_other_types_are_looked_at_every_time(data: Array) -> None:
+    """They would be found under the same key, whatever the types of their numbers."""
+    weights = whole(SHAPE, 2)
+    for _ in range(2):
+        tconv.conv_transpose(data, weights, stride=Pair((1, 1)))
+
+    for stride in (Pair((True, True)), Pair((1.0, 1.0))):
+        with pytest.raises(tconv.ProblemError, match="not a list of whole numbers"):
+            tconv.conv_transpose(data, weights, stride=stride)
+
+
+def test_an_argument_that_changes_is_looked_at_every_time(data: Array) -> None:
+    """A list that is a good key because nobody compares what it holds."""
+
+    class Known(list[int]):
+        __hash__ = object.__hash__  # type: ignore[assignment]
+
+    weights, stride = whole(SHAPE, 2), Known([1, 1])
+    for _ in range(2):
+        tconv.conv_transpose(data, weights, stride=stride)
+    stride[:] = [2, 2]
+
+    assert tconv.conv_transpose(data, weights, stride=stride).shape == (1, 8, 11, 9)
+
+
 def test_a_result_on_top_of_the_weights_is_refused_every_time(data: Array) -> None:
     """Also when the call is known."""
     weights = whole((8, 8, 3, 3), 2)

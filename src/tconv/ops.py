@@ -17,6 +17,7 @@ Shape = Sequence[int]
 _CONV = ("stride", "padding", "dilation", "groups", "layout")
 _CONV_TRANSPOSE = ("stride", "padding", "output_padding", "groups", "dilation", "layout")
 _CALLS = Calls()
+_PLAIN = frozenset({int, str})
 
 
 class _Conv(words.Conv, Runnable): ...
@@ -187,8 +188,8 @@ def _forward(  # noqa: PLR0913 - a tuple of them would take its time to make
     """Run, by the short way if a call like this one was checked before."""
     key: object = None
     types = tuple(map(type, values))
-    # True is 1 to a dictionary, but not to us; so is (True, True).
-    if tuple not in types or all(map(_plain, values)):
+    # True is 1 to a dictionary, but not to us; so is (True, True), in tuples of any kind.
+    if _PLAIN.issuperset(types) or all(map(_plain, values)):
         arrays = data, weight, bias
         key = _CALLS.key((kind, values, types), arrays)
         quick = None if key is None else _CALLS.find(key)
@@ -204,7 +205,10 @@ def _forward(  # noqa: PLR0913 - a tuple of them would take its time to make
 
 
 def _plain(value: object) -> bool:
-    return not isinstance(value, tuple) or all(type(number) is int for number in value)
+    """Tell whether an argument can be known again: what others hold may change, or seem equal."""
+    if type(value) is tuple:
+        return all(type(number) is int for number in value)
+    return isinstance(value, (int, str, np.integer))
 
 
 def _checked(op: Runnable, data: object, weight: object, bias: object, out: Any) -> Result:  # noqa: ANN401 - checked later

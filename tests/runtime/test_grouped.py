@@ -1,5 +1,6 @@
 """Grouped layers on real arrays: any layout, any caches, the same bits for any threads."""
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
@@ -284,3 +285,32 @@ def test_many_small_groups_are_chosen_and_others_are_not() -> None:
 
     assert not {Grouped, GroupedWeights} & {*chosen[1, 1], *chosen[64, 16]}
     assert chosen[64, 1] == [Grouped, Grouped, GroupedWeights]
+
+
+@pytest.mark.parametrize("dilation", [1, 4, 6, 8])
+@pytest.mark.parametrize("taps", [2, 3, 9])
+@pytest.mark.parametrize("size", [2, 5, 9])
+def test_many_points_may_meet_few_of_a_rows_taps(dilation: int, taps: int, size: int) -> None:
+    """Taps far apart, or more of them than points: rows of weights are longer than what is met."""
+    draw = np.random.default_rng(3)
+    data = draw.integers(-3, 4, (1, size, size, 16)).astype("float32")
+    weights = draw.integers(-3, 4, (16, 1, 2, taps)).astype("float32")
+    beside = tconv.conv_transpose(data, weights, dilation=dilation, groups=16, layout="NXC")
+    apart = np.zeros_like(beside)
+    for i, j in np.ndindex(2, taps):
+        rows, columns = (slice(dilation * at, dilation * at + size) for at in (i, j))
+        apart[:, rows, columns] += data * weights[:, 0, i, j]
+
+    assert np.array_equal(beside, apart)
+
+
+def test_weights_that_float16_cannot_hold_are_infinite_without_a_warning() -> None:
+    """As they are in every other kernel."""
+    data = np.full((1, 16, 40), 100, np.float16)
+    gradient = np.full((1, 16, 40), 100, np.float16)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = tconv.conv_grad_weight(data, (16, 1, 1), gradient, groups=16)
+
+    assert np.isposinf(found).all()

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from tconv import engine
+from tconv.plan.correlate import STREAM as STREAM_WEIGHTS
+from tconv.plan.correlate import Correlate
 from tconv.plan.gather import FIELDS, STREAM, Gather
 from tconv.problem import Axis, Layout, Operand, Problem
 from tconv.runtime.taps import TapRunner
@@ -55,3 +57,57 @@ def test_every_element_is_written_once_and_no_other(name: str, askew: int) -> No
     assert np.array_equal(out, expected)
     assert (room[:begin] == 77).all()
     assert (room[begin + size :] == 77).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "groups", "channels"), [("float32", 20, 48), ("float16", 20, 96), ("float64", 10, 24)]
+)
+def test_groups_whose_last_vector_lies_across_lines_stay_in_the_caches(
+    dtype: str, groups: int, channels: int
+) -> None:
+    """A result among other channels: its points begin lines, but its last groups do not."""
+    axis = Axis(700, 700, 3, 1, 1, 1)
+    layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
+    problem = Problem(Operand.COARSE, 1, groups, 1, 1, (axis, axis), dtype, *layouts)
+    run = engine.executable(problem)
+    assert run.plan.algorithm == "grouped"
+    draw = np.random.default_rng(8)
+    data, weights = (
+        draw.integers(-4, 5, problem.shape(operand)).astype(dtype) for operand in problem.given
+    )
+    room = np.full(700 * 700 * channels + 64, 77, dtype)
+    begin = -room.ctypes.data % 64 // room.itemsize
+    whole = room[begin : begin + 700 * 700 * channels].reshape(1, 700, 700, channels)
+    out = whole[..., :groups]
+
+    run.run(data, run.pack(weights), None, out)
+
+    taps = TapRunner(problem)
+    expected = np.empty_like(out)
+    taps.run(data, taps.pack(weights), None, expected)
+    assert np.array_equal(out, expected)
+    assert (whole[..., groups:] == 77).all()
+
+
+def test_taps_that_lie_apart_are_not_streamed() -> None:
+    """An axis with one tap may have any stride, also that of taps side by side."""
+    machine = engine.machine()
+    assert not isinstance(machine, str)
+    taps, fine = 7, machine.l3 // STREAM_WEIGHTS // (7 * 7 * 4) + 100
+    axes = Axis(12, 6, taps, 1, 1, 0), Axis(1, 1, 1, 1, 1, 0)
+    layouts = Layout("n gc x"), Layout("n gf x"), Layout("gc f x")
+    problem = Problem(Operand.WEIGHTS, 1, 1, taps, fine, axes, "float32", *layouts)
+    run = engine.executable(problem)
+    assert isinstance(run.plan.recipe, Correlate)
+    assert run.plan.recipe.streamed
+    draw = np.random.default_rng(8)
+    coarse, data = (
+        draw.integers(-4, 5, problem.shape(operand)).astype("float32") for operand in problem.given
+    )
+    out = np.empty((taps, fine, taps, 1), "float32").transpose(2, 1, 0, 3)
+
+    run.run(coarse, data, None, out)
+
+    expected = np.empty(problem.shape(Operand.WEIGHTS), "float32")
+    TapRunner(problem).run(coarse, data, None, expected)
+    assert np.array_equal(out, expected)

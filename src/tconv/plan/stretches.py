@@ -5,7 +5,7 @@ written stretch by stretch, they are written from one end to the other.
 """
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
 from tconv.plan.phases import AxisPhases
@@ -82,7 +82,7 @@ def find_stretches(axis: AxisPhases) -> tuple[Stretch, ...]:
             if first <= low < end
         ]
         few = high - low < ROWS
-        chosen = sorted((ANY if few else choose_kind(axis, m.taps), m) for m in met)
+        chosen = sorted((ANY if few else _kind_of(axis, m), m) for m in met)
         kinds = (
             (kind, tuple(m for _, m in some)) for kind, some in groupby(chosen, lambda c: c[0])
         )
@@ -98,6 +98,12 @@ def _meeting(axis: AxisPhases, phase: int, point: int) -> Meeting:
     if behind <= skipped:
         return Meeting(0, phase, 0, 0)
     return Meeting(offsets[skipped], phase, behind - skipped, skipped)
+
+
+def _kind_of(axis: AxisPhases, met: Meeting) -> Kind:
+    """Return the kernel for a meeting: one that unrolls rows takes these for all of their taps."""
+    kind = choose_kind(axis, met.taps)
+    return kind if met.taps == len(axis.offsets[met.phase]) else replace(kind, cut=True)
 
 
 def taps_apart(axis: AxisPhases) -> int:

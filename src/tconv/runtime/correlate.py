@@ -98,7 +98,9 @@ class CorrelateRunner:
         record[FIELDS["target_x"]] = int(apart[0]) if uniform and len(apart) else spatial[-1]
         record[FIELDS["tap_run"]] = len(offsets) if uniform else problem.axes[-1].taps
         taps = len(offsets)
-        beside = uniform and spatial[-1] == 1 and record[FIELDS["target_column"]] == taps
+        # Of an axis with one tap the stride tells nothing.
+        one_run = uniform and record[FIELDS["target_x"]] == 1
+        beside = one_run and record[FIELDS["target_column"]] == taps
         record[FIELDS["stream"]] = int(self.recipe.streamed and beside)
         begin = record[FIELDS["target_taps"]]
         record[begin : begin + len(offsets)] = offsets.tolist()

@@ -50,7 +50,9 @@ class GroupedRunner(OrderedRunner):
         begin, dtype = record[fields["kernels"]], self.problem.dtype
         apart = record[fields["target_x"]] * record[fields["step_out"]] * self.item
         written = (step for step in target if step != self.item)
-        record[fields["stream"]] *= direct and flows(written, apart)
+        # A last panel that begins among the groups of the one before lies across lines.
+        whole = record[fields["groups"]] % recipe.lanes == 0
+        record[fields["stream"]] *= direct and whole and flows(written, apart)
         for index, kind in enumerate(recipe.kinds):
             for lines in range(MOST_LINES + 1):
                 unrolled = lines if lines in recipe.windows and kind.unrolls(lines) else 0
@@ -119,9 +121,10 @@ class GroupedWeightsRunner:
         # Parts are added in order, so that no thread count changes a bit.
         total = (sums[0] if len(sums) == 1 else sums.sum(axis=0)).transpose(self.order)
         whole = len(weights) - self.last
-        if whole:
-            weights[:whole] = total[:-1].reshape(whole, *weights.shape[1:])
-        weights[whole:] = total[-1, self.first : self.first + self.last]
+        with np.errstate(over="ignore"):  # what float16 cannot hold is infinite, as in any kernel
+            if whole:
+                weights[:whole] = total[:-1].reshape(whole, *weights.shape[1:])
+            weights[whole:] = total[-1, self.first : self.first + self.last]
         return True
 
     def _widens(self, record: list[int]) -> bool:
