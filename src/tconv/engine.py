@@ -178,6 +178,7 @@ def machine() -> Machine | str:
         return error.wrong
 
 
+@lru_cache(maxsize=1024)  # asked for in every call
 def bytes_needed(problem: Problem) -> int:
     """Return the memory that a call may take beyond its inputs: sums, products and result."""
     sums = accumulator(problem.dtype).itemsize
