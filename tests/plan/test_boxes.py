@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tconv import engine
+from strategies import whole_numbers
+from tconv import engine, reference
 from tconv.errors import InternalError
 from tconv.plan import Gather, choose_plan
 from tconv.plan.check import check_plan
@@ -13,7 +14,6 @@ from tconv.plan.gather import FIELDS
 from tconv.plan.machine import AVX2
 from tconv.plan.tiles import tile_rows
 from tconv.problem import Axis, Layout, Operand, Problem
-from tconv.runtime.taps import TapRunner
 
 
 def problem_of(
@@ -52,13 +52,11 @@ LAYERS = {
 def test_every_bit_is_that_of_packed_blocks(name: str) -> None:
     """Whole numbers: products of zeros at the border are left out or not, sums are the same."""
     problem = LAYERS[name]
-    draw = np.random.default_rng(3)
     data, weights = (
-        draw.integers(-4, 5, problem.shape(operand)).astype(np.float32) for operand in problem.given
+        whole_numbers(problem.shape(operand), "float32", seed)
+        for seed, operand in enumerate(problem.given)
     )
-    taps = TapRunner(problem)
-    expected = np.empty(problem.shape(Operand.COARSE), np.float32)
-    taps.run(data, taps.pack(weights), None, expected)
+    expected = reference.answer(problem, data, weights)
     run = engine.executable(problem, "direct")
 
     assert np.array_equal(run.run(data, run.pack(weights), None, None), expected)

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tconv import engine
+from strategies import whole_numbers
+from tconv import engine, reference
 from tconv.plan import Winograd, choose_plan, thinned
 from tconv.plan.check import check_plan
 from tconv.plan.machine import AVX2
 from tconv.plan.thin import thin_axis
 from tconv.plan.tiles import tile_rows
 from tconv.problem import Axis, Layout, Operand, Problem, window
-from tconv.runtime.taps import TapRunner
 
 AXES = {
     "1x1": Axis(fine_size=10, coarse_size=5, taps=1, stride=2, dilation=1, pad_begin=0),
@@ -68,13 +68,11 @@ def test_results_are_those_of_the_whole_problem(name: str, layout: str) -> None:
     """Whole numbers, so every bit; given as an array, and as an address."""
     ordinary = Axis(fine_size=7, coarse_size=7, taps=3, stride=1, dilation=1, pad_begin=1)
     problem = problem_of((ordinary, AXES[name]), layout)
-    draw = np.random.default_rng(5)
     data, weights = (
-        draw.integers(-4, 5, problem.shape(operand)).astype(np.float32) for operand in problem.given
+        whole_numbers(problem.shape(operand), "float32", seed)
+        for seed, operand in enumerate(problem.given)
     )
-    taps = TapRunner(problem)
-    expected = np.empty(problem.shape(Operand.COARSE), np.float32)
-    taps.run(data, taps.pack(weights), None, expected)
+    expected = reference.answer(problem, data, weights).astype(np.float32)
     run = engine.executable(problem, "direct")
     packed = run.pack(weights)
 

@@ -1,8 +1,8 @@
 """Fine points that no window reads are left out before anything is planned.
 
-Where stride and dilation have a common divisor, windows only meet every so manieth fine point: a
-1x1 window of stride 2 one of two, and with stride 2 and dilation 2 it is the same.  COARSE then
-is a smaller problem with an ordinary window, and its fine array is a view.
+Where stride and dilation have a common divisor, windows meet one of so many fine points and skip
+the others: a 1x1 window of stride 2 one of two, and so does any window of stride 2 and dilation 2.
+COARSE then is a smaller problem with an ordinary window, and its fine array is a view.
 """
 
 import math
