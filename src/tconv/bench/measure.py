@@ -15,7 +15,8 @@ from tconv.bench.judge import TOLERANCE, Floats, error_of, right_answer
 from tconv.bench.peers.peer import Ready, Refused, Task
 from tconv.bench.results import Outcome
 
-SAMPLE = 2e-3  # seconds that one sample takes at least
+SAMPLE = 2e-3  # seconds that one sample of the fastest candidate takes at least
+LONGEST = 2e-2  # seconds that more than one call may take
 ROUNDS = 5  # samples of each candidate at least
 WAKE = 2e-2  # calls shorter than this have one untimed before each sample
 TOO_SLOW = 1.0  # seconds a call from which on a candidate runs for its check only
@@ -44,10 +45,10 @@ class Runner:
     estimate: float
     samples: list[float] = field(default_factory=list)
 
-    def sample(self) -> None:
-        """Take one sample: as many calls as make it long enough for the clock."""
+    def sample(self, calls: int) -> None:
+        """Take one sample of some calls, of fewer if they take too long."""
         run = self.ready.run
-        calls = max(1, round(SAMPLE / self.estimate))
+        calls = max(1, min(calls, int(LONGEST / self.estimate)))
         if self.estimate < WAKE:
             run()  # its threads were asleep, its data out of the caches
         self.samples.append(_seconds(run, calls))
@@ -84,12 +85,15 @@ def race(
     for each in runners:
         if each.estimate > limit:
             each.samples.append(each.estimate)
+    # As many calls of each as make the fastest one's sample long enough for the clock: weights
+    # that come from memory in the first calls come from the last cache in later ones.
+    calls = max((round(SAMPLE / each.estimate) for each in fast), default=1)
     with _without_garbage_collection():
         start, turn = time.perf_counter(), 0
         while fast and (turn < ROUNDS or time.perf_counter() - start < seconds):
             for place in range(len(fast)):
                 settle()
-                fast[(place + turn) % len(fast)].sample()
+                fast[(place + turn) % len(fast)].sample(calls)
             turn += 1
     return tuple(each.outcome() if isinstance(each, Runner) else each for each in entered)
 
