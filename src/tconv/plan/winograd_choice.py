@@ -27,7 +27,7 @@ MOST_POINTS = 64  # of a transform, all axes together: its code is unrolled
 MOST_ENTRIES = 2048  # of tables by phase, part and point
 MOST_NOISE = 1.8  # times the rounding errors of direct sums; the largest of many stays below 4
 
-SURE = 0.86  # of the direct cost: models err
+SURE = 0.93  # of the direct cost: models err
 EVEN, MUCH_LESS = 0.98, 0.75  # for one image, if it is for many
 MANY = 8  # images
 WEIGHED_IMAGES = 5  # one alone, and how often one among many counts as much
@@ -45,7 +45,7 @@ SHARED_BYTE = 0.3  # of transformed data that all of an image wait in memory
 FEW_POINTS = 16  # of a transform that stays in registers
 # Of a byte of weights from the last cache and from memory: products go on meanwhile, but not
 # faster than this.
-NEAR_BYTE, FAR_BYTE = 0.12, 0.33
+NEAR_BYTE, FAR_BYTE = 0.1, 0.33
 WEIGHT = 12.0  # of a transformed vector of weights
 EFFICIENCY, PROLOGUE = 0.93, 4  # of register tiles: of the peak, and terms' time to begin
 PRODUCT, PATCH = 80.0, 40.0  # to begin a product of matrices, or to transform one of a patch
@@ -356,6 +356,7 @@ def _vectors(
 
 
 def _byte(weights: int, machine: Machine) -> float:
-    """Return the cycles of a byte: less and less of many are still in the last cache."""
+    """Return the cycles of a byte: of more than a quarter of the last cache, some have left it."""
     quarter = machine.l3 / 4
-    return NEAR_BYTE + (FAR_BYTE - NEAR_BYTE) * min(1.0, max(0.0, weights / quarter - 1))
+    gone = min(1.0, max(0.0, (weights - quarter) / (machine.l3 - quarter)))
+    return NEAR_BYTE + (FAR_BYTE - NEAR_BYTE) * gone
