@@ -31,7 +31,7 @@ SURE = 0.93  # of the direct cost: models err
 EVEN, MUCH_LESS = 0.98, 0.75  # for one image, if it is for many
 MANY = 8  # images
 WEIGHED_IMAGES = 5  # one alone, and how often one among many counts as much
-ABOUT = 1.04  # times the cost of the quickest forms: of such the quietest are taken
+ABOUT = 1.01  # times the cost of the quickest forms: of such the quietest are taken
 # Bytes of weights and data that a call transforms and lets go again, beyond a quarter of what it
 # is given and makes; and of weights at a time where they are more.
 MOST_UNBOUND, MOST_SLICE = 30 << 20, 8 << 20
