@@ -11,11 +11,11 @@ from llvmlite import ir
 
 from codegen.meanings import Array, Code
 from tconv.codegen.block import KernelShape
-from tconv.codegen.build import FLOATS, I64, STORED, counted, function, load, store
+from tconv.codegen.build import FLOATS, I64, STORED, counted, function, load, number, store
 from tconv.codegen.correlate import emit_correlate
 from tconv.codegen.gather import emit_gather
 from tconv.codegen.planes import emit_planes
-from tconv.codegen.stored import rounded, widened
+from tconv.codegen.stored import narrow_pair, rounded, widened
 from tconv.codegen.weights import emit_pack_weights
 from tconv.jit import emit_assembly, host_machine
 from tconv.plan.machine import AVX2, AVX512, NEON, SSE2, Machine
@@ -126,6 +126,40 @@ def test_no_nan_becomes_an_infinity(dtype: str, lanes: int) -> None:
     patterns = np.array([0x7F800001, 0x7FFFFFFF, 0xFFFFFFFF, 0xFF800001] * 8, np.uint32)
 
     assert np.isnan(narrowed(dtype, lanes, patterns.view(np.float32)).astype(np.float32)).all()
+
+
+@cache
+def pair_code() -> tuple[Code, str]:
+    """Compile ``pairs(target, even, odd, count)``, of vectors that are rounded together."""
+    made, lanes = Code(), host_machine().lanes("float32")
+    floats, stored = FLOATS["bfloat16"].as_pointer(), STORED["bfloat16"].as_pointer()
+    pairs, b = function(made.module, "pairs", [stored, floats, floats, I64])
+    target, *sources, count = pairs.args
+    vector = ir.VectorType(FLOATS["bfloat16"], lanes)
+    with counted(b, count, step=lanes) as k:
+        two = [load(b, source, k.index, vector) for source in sources]
+        store(b, narrow_pair(b, *two), target, b.mul(k.index, number(2)))
+    b.ret_void()
+    return made, made.add(pairs)
+
+
+def test_pairs_are_rounded_as_each_of_them() -> None:
+    """Ties, and a million patterns; of NaNs those that sums of widened elements can be."""
+    made, name = pair_code()
+    patterns = np.random.default_rng(0).integers(0, 1 << 32, 1 << 20, dtype=np.uint32)
+    patterns[::3] &= np.uint32(0xFFFF8000)  # ties, and numbers that are not rounded
+    values = patterns.view(np.float32)
+    patterns[np.isnan(values)] &= np.uint32(0xFFFF0000)
+    patterns[np.isnan(values) | np.isinf(values)] |= np.uint32(0x400000)
+    result = np.zeros(values.size, numpy_dtype("bfloat16"))
+    made.call(name, result, values[::2].copy(), values[1::2].copy(), values.size // 2)
+    with np.errstate(all="ignore"):
+        expected = values.astype(result.dtype)
+    usual = ~np.isnan(values)
+
+    np.testing.assert_array_equal(as_bits(result)[usual], as_bits(expected)[usual])
+    assert np.isnan(result.astype(np.float32)[~usual]).all()
+    assert not usual.all()
 
 
 def test_the_comparison_can_fail() -> None:

@@ -19,6 +19,7 @@ from tconv.codegen.sweep import emit_sweep, sweep_meaning
 from tconv.codegen.sweep_record import SWEEP_NUMBERS, Sweep
 from tconv.codegen.tally import emit_tally, tally_meaning
 from tconv.jit import emit_assembly, host_machine
+from tconv.plan.grouped import PAIRED
 from tconv.plan.grouped_weights import KINDS
 from tconv.plan.machine import AVX2
 from tconv.plan.stretches import ANY, PIECES, ROWS, Kind
@@ -88,6 +89,15 @@ def cases(*, any_points: bool) -> list[tuple[int, int, int]]:
     return [*product(counts, (1, 2, 3, 5), (0, 1, 3))]
 
 
+def in_pairs(panels: Array, back: int) -> Array:
+    """Return panels of lanes where each two are the even and the odd lanes of both."""
+    found = panels.copy()
+    for first in range(0, len(panels) - (back > 0) - 1, 2):
+        both = np.concatenate([*panels[first : first + 2]], axis=-1)
+        found[first], found[first + 1] = both[..., ::2], both[..., 1::2]
+    return found
+
+
 def on_a_line(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return an array full of GUARD that begins a cache line."""
     room = np.full(np.prod(shape) + 64, GUARD, dtype)
@@ -135,6 +145,9 @@ def test_a_sweep_equals_its_meaning(dtype: str, kind: Kind, back: int) -> None:
         table[1::2] //= taps * p.lanes
         row = taps * p.lanes
         shifts = np.array([0, weights[0].size], np.int64)
+        if dtype == PAIRED:
+            weights = in_pairs(weights.swapaxes(0, 1), back).swapaxes(0, 1).copy()
+            start = in_pairs(start, back)
         common = common_of(
             weights=weights, shifts=shifts, start=start, table=table, rows=segments,
             in_x=step, out_x=p.width, in_step=step,

@@ -314,3 +314,29 @@ def test_weights_that_float16_cannot_hold_are_infinite_without_a_warning() -> No
         found = tconv.conv_grad_weight(data, (16, 1, 1), gradient, groups=16)
 
     assert np.isposinf(found).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("layouts", [("n x gc", "n x gf"), ("n gc x", "n gf x")], ids=str)
+def test_a_nan_of_any_bits_stays_one(layouts: tuple[str, str], dtype: str) -> None:
+    """Of a bias too, which may have bits that elements have no room for."""
+    problem = Problem(
+        Operand.COARSE, 1, 37, 1, 1, (SAME,), dtype,
+        Layout(layouts[0]), Layout(layouts[1]), Layout("gc f x"),
+    )  # fmt: skip
+    data, weights = given_arrays(problem)
+    image = np.moveaxis(data[0], 0 if layouts[0] == "n gc x" else 1, 0)  # by channel
+    exponent = 0x7C00 if dtype == "float16" else 0x7F80
+    image.view(np.uint16)[:16, 5] = exponent | np.arange(1, 17) | 0x8000 * (np.arange(16) % 2)
+    image.view(np.uint16)[16:24, 5] = 0x7FFF
+    bias = np.zeros(37, np.float32)
+    bias.view(np.uint32)[24:] = 0x7FFFFFFF
+    out = np.zeros(problem.shape(Operand.COARSE), numpy_dtype(dtype))
+    runner = GroupedRunner(problem, plan_grouped(problem, kernels.machine()))
+    with np.errstate(invalid="ignore"):
+        runner.run(data, runner.pack(np.abs(weights) + weights.dtype.type(1)), bias, out)
+    result = np.moveaxis(as_float64(out)[0], 0 if layouts[1] == "n gf x" else 1, 0)
+
+    assert np.isnan(result[:24, 4:7]).all()
+    assert np.isnan(result[24:]).all()
+    assert not np.isnan(result[:24, :4]).any()

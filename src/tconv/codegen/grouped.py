@@ -32,7 +32,7 @@ from tconv.codegen.meetings import Tables
 from tconv.codegen.panels import Packing, emit_pack_groups, emit_store_groups, first_group
 from tconv.codegen.sweep import sweep_arguments
 from tconv.codegen.sweep_record import SWEEP_NUMBERS, Sweep, find_sweep, whole_lines
-from tconv.plan.grouped import ARRAYS, FIELDS, MEETING
+from tconv.plan.grouped import ARRAYS, FIELDS, MEETING, PAIRED
 from tconv.plan.stretches import ROWS
 
 
@@ -53,11 +53,11 @@ def emit_grouped(module: ir.Module, shape: KernelShape) -> ir.Function:
     r = Record(b, record, FIELDS, ARRAYS)
     chunk, rest = b.srem(item, r.chunks), b.sdiv(item, r.chunks)
     block, _ = emit_block(b, r, rest, begins=True)
-    where = _find(b, r, shape, scratch, chunk)
     direct = b.icmp_signed(">", r.stretches, number(0))
     direct = b.and_(direct, b.icmp_signed(">=", r.groups, number(shape.lanes)))
     for step in (r.source_g, r.target_g, r.depth):
         direct = b.and_(direct, b.icmp_signed("==", step, number(1)))
+    where = _find(b, r, shape, scratch, (chunk, direct))
     with b.if_then(b.not_(direct)):
         _pack_region(b, r, shape, parts.pack, block, where)
     with counted(b, r.outer_phases) as phase:
@@ -77,10 +77,19 @@ def emit_grouped(module: ir.Module, shape: KernelShape) -> ir.Function:
 
 
 def _find(
-    b: ir.IRBuilder, r: Record, shape: KernelShape, scratch: ir.Value, chunk: ir.Value
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    scratch: ir.Value,
+    which: tuple[ir.Value, ir.Value],
 ) -> Place:
+    """Return where a work item finds things: by its chunk, and whether it works in place."""
+    chunk, direct = which
     pointer = FLOATS[shape.dtype].as_pointer()
     first = b.mul(chunk, r.panels_a_chunk)
+    taken = first
+    if shape.dtype == PAIRED:
+        taken = b.add(first, b.select(direct, r.panels, number(0)))
     with b.goto_entry_block():
         points = b.alloca(I64, number(MOST_AXES))
         common = b.alloca(I64, number(SWEEP_NUMBERS))
@@ -96,8 +105,8 @@ def _find(
         panels=smaller(b, b.sub(r.panels, first), r.panels_a_chunk),
         source=r.pointer_to("source", stored),
         target=r.pointer_to("target", stored),
-        weights=place(b, r.pointer_to("weights", pointer), b.mul(first, r.panel_weights)),
-        bias=place(b, r.pointer_to("bias", pointer), b.mul(first, biases)),
+        weights=place(b, r.pointer_to("weights", pointer), b.mul(taken, r.panel_weights)),
+        bias=place(b, r.pointer_to("bias", pointer), b.mul(taken, biases)),
     )
 
 

@@ -48,10 +48,16 @@ def widened_line(
     vectors, lanes = shape
     if not lies_in_pairs(dtype, vectors):
         return [widened(b, pointer, index + v * lanes, dtype, lanes) for v in range(vectors)]
-    whole, vector = ir.VectorType(I32, lanes), ir.VectorType(FLOATS[dtype], lanes)
-    both = load(b, pointer, index, ir.VectorType(I16, 2 * lanes))
-    both = b.bitcast(both, whole)
-    low, high = b.shl(both, _all(whole, 16)), b.and_(both, _all(whole, -0x10000))
+    return widened_pair(b, pointer, index, lanes)
+
+
+def widened_pair(
+    b: ir.IRBuilder, pointer: ir.Value, index: ir.Value | int, lanes: int
+) -> list[ir.Value]:
+    """Load bfloat16 that lie side by side as two vectors: the even ones, and the odd ones."""
+    whole, vector = ir.VectorType(I32, lanes), ir.VectorType(FLOATS["bfloat16"], lanes)
+    bits = b.bitcast(load(b, pointer, index, ir.VectorType(I16, 2 * lanes)), whole)
+    low, high = b.shl(bits, _all(whole, 16)), b.and_(bits, _all(whole, -0x10000))
     return [b.bitcast(low, vector), b.bitcast(high, vector)]
 
 
@@ -123,6 +129,28 @@ def narrow_numbers(b: ir.IRBuilder, vector: ir.Value, dtype: str) -> ir.Value:
     if dtype != "bfloat16":
         return rounded(b, vector, dtype)
     return b.trunc(_nearest(b, vector), ir.VectorType(I16, vector.type.count))
+
+
+def narrow_pair(b: ir.IRBuilder, even: ir.Value, odd: ir.Value) -> ir.Value:
+    """Return two vectors of float32 as bfloat16 that lie side by side, the first one's first.
+
+    To nearest, ties to even.  A NaN stays one if it has no bits beyond those of a bfloat16, as
+    sums of widened elements do.
+    """
+    lanes = even.type.count
+    whole, short = ir.VectorType(I32, lanes), ir.VectorType(I16, 2 * lanes)
+    even, odd = b.bitcast(even, whole), b.bitcast(odd, whole)
+
+    def mixed(low: ir.Value, high: ir.Value) -> ir.Value:
+        picks = [place + 2 * lanes * (place % 2) for place in range(2 * lanes)]
+        return shuffle(b, b.bitcast(low, short), b.bitcast(high, short), picks)
+
+    kept = mixed(b.lshr(even, _all(whole, 16)), odd)
+    lost = mixed(even, b.shl(odd, _all(whole, 16)))
+    # More than half of the last kept bit, or half where that is odd: one more.
+    above = b.xor(lost, _all(short, -0x8000))
+    least = b.sub(_all(short, 0), b.and_(kept, _all(short, 1)))
+    return b.sub(kept, b.sext(b.icmp_signed(">", above, least), short))
 
 
 def any_nan(b: ir.IRBuilder, vectors: Sequence[ir.Value], dtype: str) -> ir.Value:

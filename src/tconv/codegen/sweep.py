@@ -10,11 +10,9 @@ from llvmlite import ir
 
 from tconv.codegen.block import KernelShape, SweepShape
 from tconv.codegen.build import (
-    BYTES,
     FLOATS,
     I64,
     STORED,
-    STORED_BYTES,
     counted,
     fma,
     function,
@@ -24,23 +22,20 @@ from tconv.codegen.build import (
     opaque,
     place,
     prefetch,
-    shuffle,
-    store,
-    stream,
 )
 from tconv.codegen.squares import covered, sizes
-from tconv.codegen.stored import any_nan, narrow_numbers, widened
 from tconv.codegen.sweep_calls import emit_ask, emit_finish
 from tconv.codegen.sweep_record import Sweep
+from tconv.codegen.sweep_store import SweepKind, emit_tile_store
 from tconv.plan.grouped import MEETING
-from tconv.plan.stretches import ROWS, Kind
+from tconv.plan.stretches import ROWS
 
 PANELS = (2, 1)  # that are summed together: they share cache lines
 MOST_PAIRED = 4  # taps of a piece, for two panels
 ANY_PANELS = {4: (2, 3, 1), 2: (2, 1), 1: (4, 2, 1)}
 """By points that are summed together: panels of kernels for any taps, as registers have room.
 
-Three are taken where twos would leave one: it would read all data again.
+Three are taken where twos would leave one: it would read all data again.  Of pairs none is.
 """
 CACHE_LINE = 64  # bytes
 
@@ -68,51 +63,6 @@ class _Meeting:
     row_weights: ir.Value
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """What is baked into one kernel."""
-
-    shape: KernelShape
-    kind: Kind
-    lines: int  # rows of taps, all unrolled; 0 is any
-    stored: bool  # whether data and result are as arrays hold them, or as sums are kept
-    finish: ir.Function  # stores sums with an activation
-    ask: ir.Function  # for what will be read soon
-    room: ir.Value  # on the stack, for the sums of a tile
-
-    @property
-    def taps(self) -> int:
-        return self.kind.taps
-
-    @property
-    def ratio(self) -> int:
-        return self.kind.ratio
-
-    @property
-    def joined(self) -> bool:
-        """Whether three panels are summed together, though the last may not lie beside others."""
-        return not (self.kind.ratio or self.lines)
-
-    @property
-    def panel_bytes(self) -> int:
-        """Of a point's panel, as it is read."""
-        return self.shape.lanes * (STORED_BYTES if self.stored else BYTES)[self.shape.dtype]
-
-    @property
-    def vector(self) -> ir.VectorType:
-        return ir.VectorType(FLOATS[self.shape.dtype], self.shape.lanes)
-
-    @property
-    def rounds(self) -> bool:
-        return self.stored and STORED[self.shape.dtype] != FLOATS[self.shape.dtype]
-
-    def read(self, b: ir.IRBuilder, data: ir.Value, index: ir.Value) -> ir.Value:
-        """Load a vector of data."""
-        if self.stored:
-            return widened(b, data, index, self.shape.dtype, self.shape.lanes)
-        return load(b, data, index, self.vector)
-
-
 def sweep_arguments(shape: KernelShape, *, stored: bool) -> list[ir.Type]:
     """Return the types of ``(common, meetings, number, data, out, count)``."""
     moved = (STORED if stored else FLOATS)[shape.dtype].as_pointer()
@@ -132,29 +82,33 @@ def emit_sweep(module: ir.Module, baked: SweepShape) -> ir.Function:
     most = max(rows * max(panels) for rows, panels in ANY_PANELS.items())
     room = b.alloca(FLOATS[shape.dtype], number(most * shape.lanes))
     ask = emit_ask(module, arguments[-2])
-    kind = _Kind(shape, baked.kind, baked.lines, baked.stored, finish, ask, room)
+    kind = SweepKind(shape, baked.kind, baked.lines, baked.stored, finish, ask, room)
     common = Sweep.kept(b, made.args[0], FLOATS[shape.dtype].as_pointer())
     _emit_points(b, kind, common, made.args[1:])
     b.ret_void()
     return made
 
 
-Piece = Callable[[Sequence[ir.Value], ir.Value, ir.Value], list[ir.Value]]
+Piece = Callable[[Sequence[ir.Value], ir.Value, ir.Value, int | None], list[ir.Value]]
 
 
-def _emit_points(b: ir.IRBuilder, kind: _Kind, s: Sweep, arguments: Sequence[ir.Value]) -> None:
+def _emit_points(b: ir.IRBuilder, kind: SweepKind, s: Sweep, arguments: Sequence[ir.Value]) -> None:
     """Sum all points, some at a time, by every meeting in turn."""
     meetings, several, data, out, count = arguments
     shape, vector = kind.shape, kind.vector
 
-    def single(totals: Sequence[ir.Value], data: ir.Value, weights: ir.Value) -> list[ir.Value]:
+    def single(
+        totals: Sequence[ir.Value], data: ir.Value, weights: ir.Value, half: int | None
+    ) -> list[ir.Value]:
         weight = load(b, weights, 0, vector)
         return [
-            fma(b, weight, kind.read(b, data, b.mul(number(r), s.in_step)), total)
+            fma(b, weight, kind.read(b, data, b.mul(number(r), s.in_step), half), total)
             for r, total in enumerate(totals)
         ]
 
-    def shared(totals: Sequence[ir.Value], data: ir.Value, weights: ir.Value) -> list[ir.Value]:
+    def shared(
+        totals: Sequence[ir.Value], data: ir.Value, weights: ir.Value, half: int | None
+    ) -> list[ir.Value]:
         """Read once what neighbouring points share."""
         taps, ratio = kind.taps, kind.ratio
         kept = [load(b, weights, k * shape.lanes, vector) for k in range(taps)]
@@ -163,16 +117,19 @@ def _emit_points(b: ir.IRBuilder, kind: _Kind, s: Sweep, arguments: Sequence[ir.
             users = [(r, j - ratio * r) for r in range(ROWS) if 0 <= j - ratio * r < taps]
             if not users:
                 continue
-            value = kind.read(b, data, b.mul(number(j), s.tap_step))
+            value = kind.read(b, data, b.mul(number(j), s.tap_step), half)
             for r, k in users:
                 sums[r] = fma(b, kept[k], value, sums[r])
         return sums
 
     if kind.joined:
-        tiles = [(rows, ANY_PANELS[rows], single) for rows in sizes(ROWS)]
+        each = {rows: ANY_PANELS[rows] for rows in sizes(ROWS)}
+        if kind.pairs:
+            each = {rows: tuple(p for p in some if p != 3) for rows, some in each.items()}
+        tiles = [(rows, some, single) for rows, some in each.items()]
     else:
-        # Two panels of more taps would not fit sixteen registers.
-        panels = PANELS if kind.taps <= MOST_PAIRED else PANELS[-1:]
+        # Two panels of more taps would not fit sixteen registers; pairs are too good to be cut.
+        panels = PANELS if kind.taps <= MOST_PAIRED or kind.pairs else PANELS[-1:]
         tiles = [(ROWS, panels, shared if kind.ratio else single)]
     for rows, groups, piece in tiles:
         with (
@@ -191,7 +148,7 @@ def _emit_points(b: ir.IRBuilder, kind: _Kind, s: Sweep, arguments: Sequence[ir.
 
 def _emit_panels(
     b: ir.IRBuilder,
-    kind: _Kind,
+    kind: SweepKind,
     s: Sweep,
     m: _Meeting,
     numbers: tuple[list[ir.Value], int, Sequence[int], Piece],
@@ -238,7 +195,7 @@ def _emit_panels(
 
 
 def _emit_ahead(
-    b: ir.IRBuilder, kind: _Kind, s: Sweep, soon: ir.Value, sizes_of: tuple[int, int]
+    b: ir.IRBuilder, kind: SweepKind, s: Sweep, soon: ir.Value, sizes_of: tuple[int, int]
 ) -> None:
     """Ask for the share that some panels of some points have of what the next line will read.
 
@@ -263,7 +220,7 @@ def _emit_ahead(
 
 def _emit_rows(
     b: ir.IRBuilder,
-    kind: _Kind,
+    kind: SweepKind,
     s: Sweep,
     m: _Meeting,
     numbers: tuple[Sequence[ir.Value], int, tuple[int, ir.Value], Piece],
@@ -276,7 +233,12 @@ def _emit_rows(
     places: list[ir.Value] = [number(v * lanes) for v in range(panels)]
     places[-1] = b.add(places[-1], back)
     steps = [b.mul(number(v), s.weights_step) for v in range(panels)]
-    both = [*zip(places, steps, strict=True)]
+    halves: list[int | None] = [None] * panels
+    reads_at = list(places)
+    if kind.pairs and panels > 1:
+        halves = [v % 2 for v in range(panels)]
+        reads_at = [places[v - v % 2] for v in range(panels)]
+    both = [*zip(reads_at, steps, halves, strict=True)]
     begun = []
     for v in range(panels):
         begun += [load(b, start, b.mul(number(v), s.start_step), vector)] * rows
@@ -290,7 +252,7 @@ def _emit_rows(
         for number_of, read in enumerate(reads):
             taken = place(b, weights, number_of * kind.taps * lanes)
             sums = _pieces(b, (sums, opaque(b, read), taken), both, piece)
-        _emit_store(b, kind, s, (out, rows, places), sums)
+        emit_tile_store(b, kind, s, (out, rows, places), sums)
         return
     with counted(b, s.rows, [s.table, *begun]) as row:
         entry, *totals = row.carried
@@ -306,67 +268,20 @@ def _emit_rows(
                 tap.carried = [place(b, read, moved), place(b, taken, kind.taps * lanes)]
                 tap.carried += _pieces(b, (totals, read, taken), both, piece)
             row.carried += tap.carried[2:]
-    _emit_store(b, kind, s, (out, rows, places), row.carried[1:])
-
-
-def _emit_store(
-    b: ir.IRBuilder,
-    kind: _Kind,
-    s: Sweep,
-    numbers: tuple[ir.Value, int, Sequence[ir.Value]],
-    sums: Sequence[ir.Value],
-) -> None:
-    """Store the sums of a tile; with an activation or a NaN it takes longer."""
-    out, rows, places = numbers
-    dtype, lanes = kind.shape.dtype, kind.shape.lanes
-    slowly = b.icmp_signed("!=", s.activate, number(0))
-    if kind.rounds:
-        slowly = b.or_(slowly, any_nan(b, sums, dtype))
-
-    def write(how: Callable[..., None]) -> None:
-        for r in range(rows):
-            beside = sums[r::rows]
-            if kind.rounds and len(beside) > 1 and not kind.joined:
-                # Together they take fewer steps.
-                beside = [shuffle(b, beside[0], beside[1], range(2 * lanes))]
-            for where, total in zip(places, beside, strict=False):
-                value = narrow_numbers(b, total, dtype) if kind.rounds else total
-                how(b, value, place(b, out, where), b.mul(number(r), s.out_step))
-
-    def finish() -> None:
-        for k, total in enumerate(sums):
-            store(b, total, kind.room, k * lanes)
-        sizes_of = [number(rows), number(len(places)), places[-1], s.out_step]
-        b.call(kind.finish, [out, kind.room, *sizes_of, s.activate, s.slope, s.zeros])
-
-    past = b.icmp_signed("!=", s.stream, number(0))
-    # Most lines are neither finished nor streamed, and find out at once.
-    unusual = slowly if kind.joined else b.or_(slowly, past)
-    with b.if_else(unusual, likely=False) as (yes, no):
-        with yes:
-            if kind.joined:
-                finish()
-            else:
-                with b.if_else(slowly) as (finished, streamed):
-                    with finished:
-                        finish()
-                    with streamed:
-                        write(stream)
-        with no:
-            write(store)
+    emit_tile_store(b, kind, s, (out, rows, places), row.carried[1:])
 
 
 def _pieces(
     b: ir.IRBuilder,
     ends: tuple[Sequence[ir.Value], ir.Value, ir.Value],
-    panels: Sequence[tuple[ir.Value, ir.Value]],
+    panels: Sequence[tuple[ir.Value, ir.Value, int | None]],
     piece: Piece,
 ) -> list[ir.Value]:
     """Return sums with one piece of a row added, for each panel: of data and of weights."""
     totals, read, taken = ends
     rows = len(totals) // len(panels)
     sums = []
-    for v, (where, step) in enumerate(panels):
+    for v, (where, step, half) in enumerate(panels):
         some = totals[v * rows : (v + 1) * rows]
-        sums += piece(some, place(b, read, where), place(b, taken, step))
+        sums += piece(some, place(b, read, where), place(b, taken, step), half)
     return sums

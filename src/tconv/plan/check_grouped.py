@@ -41,6 +41,8 @@ def _check_panels(r: PlanRecord, problem: Problem, lanes: int) -> None:
     demand(r.panels == -(-r.groups // lanes), "panels do not take every group", r.panels)
     taken = range(0, r.panels, r.panels_a_chunk)
     demand(r.chunks == len(taken), "chunks do not take every panel once", r.chunks)
+    halves = problem.dtype == grouped.PAIRED and r.chunks > 1 and r.panels_a_chunk % 2
+    demand(not halves, "a chunk ends between two panels that are a pair", r.panels_a_chunk)
     demand(r.width >= r.panels_a_chunk * lanes, "packed panels overlap", r.width)
 
 

@@ -80,6 +80,14 @@ STREAM = 2  # parts of the last cache; what passes through more is not kept for 
 LEAST_LINE = 16  # points in place: shorter lines are work of their own
 LONG_LINES = 16  # a line is kept whole until it is so much longer than the block is high
 
+PAIRED = "bfloat16"
+"""Read and written in place two panels at a time: even groups are one of them, odd ones the other.
+
+Two bfloat16 side by side are the upper halves of two float32, so that neither widening nor
+rounding them takes a shuffle.  Weights are packed both ways: one after the other panel, then in
+pairs.
+"""
+
 Tap = tuple[int, ...]
 Run = tuple[tuple[Tap, ...], ...]  # the taps of a phase: of the outer axes, of the last one
 
@@ -117,6 +125,9 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
         a_chunk = max(machine.l1 // 2 // (vector * taps), FEW_PANELS)
     chunks = -(-panels // max(1, a_chunk))
     a_chunk = -(-panels // chunks)
+    if problem.dtype == PAIRED and chunks > 1:
+        a_chunk += a_chunk % 2
+        chunks = -(-panels // a_chunk)
     if direct:
         block = _choose_lines(axes, a_chunk * vector, chunks, machine)
     else:

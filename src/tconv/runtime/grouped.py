@@ -10,7 +10,7 @@ from tconv.plan import grouped_weights as grouped_weights_plan
 from tconv.plan.cells import Cells
 from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
-from tconv.plan.grouped import MOST_LINES, Grouped
+from tconv.plan.grouped import MOST_LINES, PAIRED, Grouped
 from tconv.plan.grouped_weights import GroupedWeights
 from tconv.plan.planes import Planes
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
@@ -35,6 +35,8 @@ class GroupedRunner(OrderedRunner):
         firsts = np.minimum(np.arange(recipe.panels) * lanes, max(0, groups - lanes))
         # By panel and lane; where there are fewer groups, the last one more often.
         self.groups = np.minimum(firsts[:, None] + np.arange(lanes), groups - 1)
+        if problem.dtype == PAIRED:
+            self.groups = np.concatenate([self.groups, _in_pairs(self.groups, groups)])
         self.recipe, self.item = recipe, numpy_dtype(problem.dtype).itemsize
         super().__init__(problem, recipe, grouped_kernel(problem.dtype))
         self.single = soon_done(problem, FLOP)
@@ -79,7 +81,20 @@ class GroupedRunner(OrderedRunner):
     def padded(self, bias: Array) -> Array:
         """Return the bias by panel, written channel and lane."""
         matrix = bias.astype(self.sums).reshape(self.problem.groups, -1).T
+        if self.problem.dtype == PAIRED:
+            matrix = np.where(
+                np.isnan(matrix), np.float32(np.nan), matrix
+            )  # other bits may be lost
         return np.ascontiguousarray(matrix[:, self.groups].swapaxes(0, 1))
+
+
+def _in_pairs(panels: Array, groups: int) -> Array:
+    """Return the groups of panels where two are the even and the odd ones of their groups."""
+    lanes = panels.shape[1]
+    whole = groups // (2 * lanes) * 2
+    found = panels.copy()
+    found[:whole] = panels[:whole].reshape(-1, lanes, 2).swapaxes(1, 2).reshape(-1, lanes)
+    return found
 
 
 class GroupedWeightsRunner:
