@@ -31,7 +31,6 @@ from tconv.plan.grouped import MEETING
 from tconv.plan.stretches import ROWS
 
 PANELS = (2, 1)  # that are summed together: they share cache lines
-MOST_PAIRED = 4  # taps of a piece, for two panels
 ANY_PANELS = {4: (2, 3, 1), 2: (2, 1), 1: (4, 2, 1)}
 """By points that are summed together: panels of kernels for any taps, as registers have room.
 
@@ -128,9 +127,7 @@ def _emit_points(b: ir.IRBuilder, kind: SweepKind, s: Sweep, arguments: Sequence
             each = {rows: tuple(p for p in some if p != 3) for rows, some in each.items()}
         tiles = [(rows, some, single) for rows, some in each.items()]
     else:
-        # Two panels of more taps would not fit sixteen registers; pairs are too good to be cut.
-        panels = PANELS if kind.taps <= MOST_PAIRED or kind.pairs else PANELS[-1:]
-        tiles = [(ROWS, panels, shared if kind.ratio else single)]
+        tiles = [(ROWS, PANELS, shared if kind.ratio else single)]
     for rows, groups, piece in tiles:
         with (
             covered(b, count, rows, ROWS) as first,

@@ -121,8 +121,11 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
     direct = in_place(problem, lanes)
     taps = math.prod(axis.taps for axis in problem.axes)
     a_chunk = MOST_POINT // (vector * max(depth, wanted))
+    far = problem.bytes() > machine.l3 // STREAM
     if direct:
-        a_chunk = max(machine.l1 // 2 // (vector * taps), FEW_PANELS)
+        # Whole points where they come from memory, which is read best from one end to the other.
+        most = machine.l2 // 4 if far else machine.l1 // 2
+        a_chunk = max(most // (vector * taps), FEW_PANELS)
     chunks = -(-panels // max(1, a_chunk))
     a_chunk = -(-panels // chunks)
     if problem.dtype == PAIRED and chunks > 1:
@@ -149,7 +152,6 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
     scratch = Scratch(item)
     scratch.take(depth * width * (math.prod(extents) + (ROWS - 1) * last.step_in))
     rows = math.prod(map(most_taps, axes[:-1]))
-    far = int(problem.bytes() > machine.l3 // STREAM)
     panel_weights = sum(len(run) * len(run[0]) for run in runs if run) * depth * wanted * lanes
     numbers = {
         "groups": problem.groups,
@@ -165,8 +167,8 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
         "together": _choose_together(last, a_chunk * vector),
         "apart": taps_apart(last),
         "stretches": len(stretches),
-        "far": far,
-        "stream": far,
+        "far": int(far),
+        "stream": int(far),
         "scratch_sums": scratch.take(line * stage * lanes),
         "scratch_outer": scratch.take_table(2 * rows),
         "activate": 0,
