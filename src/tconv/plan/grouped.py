@@ -9,6 +9,7 @@ out what falls outside.  Otherwise the region that a block reads is packed, zero
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -78,6 +79,8 @@ MOST_TOGETHER = 8192  # bytes that kernels write in turns
 MOST_LINES = 5  # rows of taps that kernels unroll
 STREAM = 2  # parts of the last cache; what passes through more is not kept for a reader
 LEAST_LINE = 16  # points in place: shorter lines are work of their own
+MORE_AGAIN = 1.1  # times what is packed for shorter lines: then lines are not kept long
+MUCH_AGAIN = 2  # times what is read: larger blocks are worth slower caches
 LONG_LINES = 16  # a line is kept whole until it is so much longer than the block is high
 
 PAIRED = "bfloat16"
@@ -338,6 +341,27 @@ def _choose_lines(axes: list[AxisPhases], point: int, chunks: int, machine: Mach
     return block
 
 
+def _packed_again(axes: list[AxisPhases], block: Sequence[int]) -> float:
+    """Return how many points are packed for each point of a block."""
+    extents = [a.step_in * (size - 1) + a.span for a, size in zip(axes, block, strict=True)]
+    return math.prod(extents) / math.prod(block)
+
+
+def _shrunk(block: Sequence[int], sizes: Sequence[int], place: int) -> list[int]:
+    """Return a block that is shrunk on an axis."""
+    some = list(block)
+    if some[place] > 1:
+        shrink(some, sizes, place)
+    return some
+
+
+def _grown(block: Sequence[int], sizes: Sequence[int], place: int) -> list[int]:
+    """Return a block of which an axis has one less."""
+    some, count = list(block), -(-sizes[place] // block[place])
+    some[place] = -(-sizes[place] // (count - 1))
+    return some
+
+
 def _choose_block(
     axes: list[AxisPhases], points: tuple[int, int], sums: int, chunks: int, machine: Machine
 ) -> list[int]:
@@ -349,11 +373,15 @@ def _choose_block(
     """
     sizes = [axis.end - axis.begin for axis in axes]
     block = list(sizes)
+    again_at_least = math.prod(axis.step_in for axis in axes)
 
-    def too_large() -> bool:
-        extents = [a.step_in * (b - 1) + a.span for a, b in zip(axes, block, strict=True)]
+    def too_large(block: Sequence[int]) -> bool:
         items = chunks * math.prod(-(-size // b) for size, b in zip(sizes, block, strict=True))
-        return points[0] * math.prod(extents) > machine.l2 // (3 if items >= FEW_ITEMS else 16)
+        again = _packed_again(axes, block)
+        # Wide windows reach far beyond small blocks, which pack the same again and again.
+        most = machine.l2 // 3 if again < MUCH_AGAIN * again_at_least else machine.l2 * 2 // 3
+        taken = points[0] * again * math.prod(block)
+        return taken > (most if items >= FEW_ITEMS else machine.l2 // 16)
 
     def too_many() -> bool:
         written = (a.step_out * b for a, b in zip(axes, block, strict=True))
@@ -361,14 +389,19 @@ def _choose_block(
 
     while block[-1] > 1 and sums * axes[-1].step_out * block[-1] > machine.l1 // 2:
         shrink(block, sizes, len(block) - 1)
-    while max(block) > 1 and too_large():
+    while max(block) > 1 and too_large(block):
         outer = [d for d in range(1, len(block) - 1) if block[d] > 1]
         place = 0 if block[0] > 1 else len(block) - 1
         if block[0] == 1 and outer:
             place = max(outer, key=lambda d: block[d])
-            if block[-1] > LONG_LINES * block[place]:
+            shorter, lower = (_shrunk(block, sizes, d) for d in (len(block) - 1, place))
+            better = _packed_again(axes, lower) > MORE_AGAIN * _packed_again(axes, shorter)
+            if block[-1] > 1 and (better or block[-1] > LONG_LINES * block[place]):
                 place = len(block) - 1
         shrink(block, sizes, place)
+    for d in range(1, len(block) - 1):  # shorter lines may leave room for more of them
+        while block[d] < sizes[d] and not too_large(higher := _grown(block, sizes, d)):
+            block = higher
     while max(block[:-1]) > 1 and too_many():
         shrink(block, sizes, next(d for d, size in enumerate(block) if size > 1))
     return block
