@@ -374,14 +374,17 @@ def _choose_block(
     sizes = [axis.end - axis.begin for axis in axes]
     block = list(sizes)
     again_at_least = math.prod(axis.step_in for axis in axes)
+    taps = math.prod(map(most_taps, axes))
 
     def too_large(block: Sequence[int]) -> bool:
         items = chunks * math.prod(-(-size // b) for size, b in zip(sizes, block, strict=True))
         again = _packed_again(axes, block)
+        most, less = machine.l2 // 3, 16 / 3
         # Wide windows reach far beyond small blocks, which pack the same again and again.
-        most = machine.l2 // 3 if again < MUCH_AGAIN * again_at_least else machine.l2 * 2 // 3
+        if again > MUCH_AGAIN * again_at_least:
+            most, less = machine.l3 // 8 if 2 * again > taps else machine.l2 * 2 // 3, 4
         taken = points[0] * again * math.prod(block)
-        return taken > (most if items >= FEW_ITEMS else machine.l2 // 16)
+        return taken > (most if items >= FEW_ITEMS else most / less)
 
     def too_many() -> bool:
         written = (a.step_out * b for a, b in zip(axes, block, strict=True))
