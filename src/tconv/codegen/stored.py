@@ -11,7 +11,6 @@ from llvmlite import ir
 
 from tconv.codegen.build import (
     FLOATS,
-    I1,
     I16,
     I32,
     STORED,
@@ -125,7 +124,10 @@ def narrow(b: ir.IRBuilder, vector: ir.Value, dtype: str) -> ir.Value:
 
 
 def narrow_numbers(b: ir.IRBuilder, vector: ir.Value, dtype: str) -> ir.Value:
-    """Return float32 as 16-bit elements, where :func:`any_nan` found none."""
+    """Return sums of widened elements as 16-bit ones.
+
+    Their NaNs have no bits beyond those of a bfloat16, so that rounding carries nothing.
+    """
     if dtype != "bfloat16":
         return rounded(b, vector, dtype)
     return b.trunc(_nearest(b, vector), ir.VectorType(I16, vector.type.count))
@@ -134,8 +136,7 @@ def narrow_numbers(b: ir.IRBuilder, vector: ir.Value, dtype: str) -> ir.Value:
 def narrow_pair(b: ir.IRBuilder, even: ir.Value, odd: ir.Value) -> ir.Value:
     """Return two vectors of float32 as bfloat16 that lie side by side, the first one's first.
 
-    To nearest, ties to even.  A NaN stays one if it has no bits beyond those of a bfloat16, as
-    sums of widened elements do.
+    To nearest, ties to even; NaNs as :func:`narrow_numbers` says.
     """
     lanes = even.type.count
     whole, short = ir.VectorType(I32, lanes), ir.VectorType(I16, 2 * lanes)
@@ -151,19 +152,6 @@ def narrow_pair(b: ir.IRBuilder, even: ir.Value, odd: ir.Value) -> ir.Value:
     above = b.xor(lost, _all(short, -0x8000))
     least = b.sub(_all(short, 0), b.and_(kept, _all(short, 1)))
     return b.sub(kept, b.sext(b.icmp_signed(">", above, least), short))
-
-
-def any_nan(b: ir.IRBuilder, vectors: Sequence[ir.Value], dtype: str) -> ir.Value:
-    """Tell whether vectors have a NaN that :func:`narrow_numbers` would not keep."""
-    if dtype != "bfloat16":
-        return ir.Constant(I1, 0)
-    lanes = vectors[0].type.count
-    others = [*vectors, vectors[0]][1::2]
-    found = [b.fcmp_unordered("uno", *pair) for pair in zip(vectors[::2], others, strict=False)]
-    while len(found) > 1:
-        found = [b.or_(found[0], found[1]), *found[2:]]
-    mask = b.bitcast(found[0], ir.IntType(lanes))
-    return b.icmp_unsigned("!=", mask, ir.Constant(ir.IntType(lanes), 0))
 
 
 def _nearest(b: ir.IRBuilder, vector: ir.Value) -> ir.Value:

@@ -18,7 +18,7 @@ from tconv.codegen.build import (
     store,
     stream,
 )
-from tconv.codegen.stored import any_nan, narrow_numbers, narrow_pair, widened, widened_pair
+from tconv.codegen.stored import narrow_numbers, narrow_pair, widened, widened_pair
 from tconv.codegen.sweep_record import Sweep
 from tconv.plan.grouped import PAIRED
 from tconv.plan.stretches import Kind
@@ -87,13 +87,11 @@ def emit_tile_store(
     numbers: tuple[ir.Value, int, Sequence[ir.Value]],
     sums: Sequence[ir.Value],
 ) -> None:
-    """Store the sums of a tile; with an activation or a NaN it takes longer."""
+    """Store the sums of a tile; with an activation it takes longer."""
     out, rows, places = numbers
-    dtype, lanes = kind.shape.dtype, kind.shape.lanes
+    lanes = kind.shape.lanes
     slowly = b.icmp_signed("!=", s.activate, number(0))
     pairs = kind.pairs and len(places) > 1
-    if kind.rounds and not pairs:
-        slowly = b.or_(slowly, any_nan(b, sums, dtype))
 
     def write(how: Callable[..., None]) -> None:
         for r in range(rows):
