@@ -43,7 +43,7 @@ LAYERS = {
     "1-D": problem_of((padded(300, 5, 3, 2),), 16, 100),
     "3-D": problem_of((padded(6), padded(12), padded(21))),
     "several images": problem_of((padded(13), padded(26)), batch=3),
-    "two channels": problem_of((padded(40), padded(40)), 2, 32),
+    "nine channels": problem_of((padded(40), padded(40)), 9, 32),
     "not padded behind": problem_of((Axis(58, 28, 3, 2, 1, 1), padded(28))),
 }
 

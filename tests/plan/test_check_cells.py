@@ -50,7 +50,7 @@ def test_cells_of_any_problem_pass(problem: Problem, machine: Machine) -> None:
 @pytest.mark.parametrize("layout", ["n gf x", "n x gf"])
 def test_cells_that_are_chosen_pass(layout: str) -> None:
     """As users get them."""
-    layer = replace(a_layer(layout), groups=1, fine_channels=4)
+    layer = replace(a_layer(layout), groups=1, coarse_channels=64, fine_channels=4)
     plan = choose_plan(layer, AVX2, "", "direct")
 
     assert isinstance(plan.recipe, Cells)

@@ -19,7 +19,8 @@ def a_layer(wanted: Operand, layout: str, axis: Axis, channels: tuple[int, int])
 
 SAME = Axis(30, 30, 3, 1, 1, 1)
 HALF = Axis(60, 30, 3, 2, 1, 1)
-POINTS = Axis(59, 30, 1, 2, 1, 0)
+POINTS = Axis(30, 30, 1, 1, 1, 0)
+EVEN = Axis(60, 30, 4, 2, 1, 1)
 LONG = Axis(98, 30, 5, 3, 3, 0)
 MISSED = Axis(15, 7, 9, 1, 1, 0)  # most taps of an output meet nothing
 
@@ -32,9 +33,11 @@ MISSED = Axis(15, 7, 9, 1, 1, 0)  # most taps of an output meet nothing
         (Operand.COARSE, "NCX", SAME, (128, 2), "overlap"),
         (Operand.FINE, "NCX", LONG, (3, 2), "planes"),
         (Operand.COARSE, "NXC", HALF, (256, 2), "gather"),
-        (Operand.COARSE, "NCX", HALF, (256, 2), "gather"),
-        (Operand.COARSE, "NXC", POINTS, (40, 3), "overlap"),
-        (Operand.COARSE, "NCX", POINTS, (40, 3), "overlap"),
+        (Operand.COARSE, "NXC", HALF, (32, 2), "planes"),
+        (Operand.COARSE, "NXC", POINTS, (40, 3), "planes"),
+        (Operand.COARSE, "NCX", POINTS, (40, 3), "planes"),
+        (Operand.FINE, "NXC", EVEN, (64, 3), "cells"),
+        (Operand.FINE, "NCX", EVEN, (64, 3), "planes"),
         (Operand.FINE, "NXC", MISSED, (40, 24), "overlap"),
         (Operand.FINE, "NCX", MISSED, (40, 24), "overlap"),
         (Operand.FINE, "NXC", MISSED, (40, 256), "phases"),

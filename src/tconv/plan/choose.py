@@ -6,33 +6,26 @@ from dataclasses import replace
 from tconv.errors import UnsupportedError
 from tconv.plan.cells import Cells, plan_cells
 from tconv.plan.correlate import Correlate, plan_correlate
-from tconv.plan.few import Pays, cells_pay, gather_pays, overlap_pays, products_pay
+from tconv.plan.few import fastest
 from tconv.plan.gather import Gather, plan_gather
 from tconv.plan.grouped import Grouped, plan_grouped
 from tconv.plan.grouped_weights import GroupedWeights, plan_grouped_weights
 from tconv.plan.machine import Machine
 from tconv.plan.overlap import Overlap, plan_overlap
-from tconv.plan.pace import faster, few_groups_pay, many_small_groups
+from tconv.plan.pace import few_groups_pay, many_small_groups
 from tconv.plan.phases import len_of_phases
 from tconv.plan.plan import Plan, Step
-from tconv.plan.planes import (
-    MOST_COLUMNS,
-    MOST_RESIDUES,
-    SHORT_DEPTH,
-    Planes,
-    plan_planes,
-)
+from tconv.plan.planes import Planes, plan_planes
 from tconv.plan.taps import tap_products
 from tconv.plan.tiles import SMALL_TILE, tile_rows
 from tconv.plan.winograd import Winograd, error_bounds, plan_winograd
 from tconv.plan.winograd_choice import Worth, unbound_refusal, weigh
 from tconv.problem import Operand, Problem, accumulator
 
-LINE_BY_LINE = 4  # times longer a vector of points takes in a short line
-LARGE_WINDOW = 100  # taps that pay for packing points line by line
-SHORT_WINDOW = 512  # elements that an output reads; more pay for transposing sums
 MOST_PHASES = 1 << 12  # of all axes together
 KERNELS = {Operand.COARSE: "gather", Operand.FINE: "phases", Operand.WEIGHTS: "correlate"}
+LONGER = "takes longer, by estimate"
+DEPTHWISE: tuple[str, tuple[str, ...]] = "grouped", ("gather", "planes")
 MANY_PHASES = "the stride makes more phases than there are points"
 
 ALGORITHMS = ("direct", "winograd")  # that a user can ask for
@@ -70,7 +63,7 @@ def choose_plan(
             )
         plan = _choose_direct(problem, machine, no_machine)
         return replace(plan, refused=(("winograd", str(why)), *plan.refused))
-    slower = "takes longer, by estimate" if why is None else f"not asked for; winograd {why}"
+    slower = LONGER if why is None else f"not asked for; winograd {why}"
     unbound = unbound_refusal(problem, machine, worth) if bound and not why else None
     notes = (("direct", slower), *((("unbound", unbound),) if unbound else ()))
     most = None if bound else worth.most
@@ -94,108 +87,27 @@ def _choose_direct(problem: Problem, machine: Machine | None, no_machine: str) -
         return _weights_plan(problem, machine, slower)
     if not _few_phases(problem):
         return _portable(problem, ((name, MANY_PHASES),))
-    if problem.coarse_channels * problem.fine_channels > 1 and products_pay(problem, machine):
-        missed = (name, "most taps miss the picture")
-        return _overlap(problem, plan_overlap(problem, machine), (missed, *slower))
-    return _data_plan(problem, machine, name, slower)
+    return _data_plan(problem, machine, slower)
 
 
-def _data_plan(
-    problem: Problem, machine: Machine, name: str, slower: tuple[tuple[str, str], ...]
-) -> Plan:
-    fine = problem.wanted is Operand.FINE
-    written = problem.fine_channels if fine else problem.coarse_channels
-    few = (name, f"{written} channels a group would leave vectors half empty")
-    if problem.groups > 1 and problem.coarse_channels * problem.fine_channels > 1:
-        return _groups_plan(problem, machine, slower)
-    if many_small_groups(problem, machine):
-        return _grouped(problem, plan_grouped(problem, machine), (few, *slower))
-    narrow = _few_plan(problem, machine, written, (few, *slower))
-    no_lines = narrow is None or isinstance(narrow.recipe, Gather)
-    if few_groups_pay(problem, machine, no_lines=no_lines):
-        return _grouped(problem, plan_grouped(problem, machine), (few, *slower))
-    if narrow is not None:
-        return narrow
-    if _lines_pay(problem, machine):
-        read = problem.coarse_channels if fine else problem.fine_channels
-        short = (name, f"{read} channels a group are too short a run")
-        return _planes(problem, plan_planes(problem, machine), (short, *slower))
-    many = ("planes", f"{written} channels a group fill vectors by themselves")
-    return _gather(problem, plan_gather(problem, machine), (many, *slower))
-
-
-def _groups_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, str], ...]) -> Plan:
-    """Return the plan for groups of several channels: by what they are, or by estimate."""
-    fine = problem.wanted is Operand.FINE
-    written = problem.fine_channels if fine else problem.coarse_channels
-    chosen = "gather"
-    if many_small_groups(problem, machine):
-        chosen = "grouped"
-    elif written <= MOST_COLUMNS or _lines_pay(problem, machine):
-        chosen = "planes"
-    best = faster(problem, machine, chosen)
-    others = tuple(
-        (name, "takes longer, by estimate")
-        for name in ("gather", "planes", "grouped")
-        if name != best
-    )
-    if best == "grouped":
-        return _grouped(problem, plan_grouped(problem, machine), (*others, *slower))
+def _data_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, str], ...]) -> Plan:
+    """Return the plan for FINE or COARSE: by estimate, or as depthwise channels lie."""
+    depthwise = problem.coarse_channels * problem.fine_channels == 1
+    best, others = DEPTHWISE
+    if not (depthwise and many_small_groups(problem, machine)):
+        best, others = fastest(problem, machine)
+        if depthwise and few_groups_pay(problem, machine, no_lines=best == "gather"):
+            best, others = DEPTHWISE
+    refused = (*((_called(problem, name), LONGER) for name in others), *slower)
     if best == "planes":
-        return _planes(problem, plan_planes(problem, machine), (*others, *slower))
-    return _gather(problem, plan_gather(problem, machine), (*others, *slower))
-
-
-def _few_plan(
-    problem: Problem, machine: Machine, written: int, refused: tuple[tuple[str, str], ...]
-) -> Plan | None:
-    """Return the plan for channels that leave vectors half empty, if these do."""
-    cells = cells_pay(problem, machine)
-    if cells != Pays.CLEARLY and overlap_pays(problem, machine):
-        return _overlap(problem, plan_overlap(problem, machine), refused)
-    if cells != Pays.NOT:
+        return _planes(problem, plan_planes(problem, machine), refused)
+    if best == "grouped":
+        return _grouped(problem, plan_grouped(problem, machine), refused)
+    if best == "cells":
         return _cells(problem, plan_cells(problem, machine), refused)
-    if written > MOST_COLUMNS or problem.axes[-1].stride > MOST_RESIDUES:
-        return None
-    why = None
-    if _short_lines(problem, machine):
-        why = "lines are too short for vectors along them"
-    elif gather_pays(problem, machine):
-        why = "packing every residue of the stride takes longer, by estimate"
-    if why is not None:
-        return _gather(problem, plan_gather(problem, machine), (("planes", why), *refused[1:]))
-    return _planes(problem, plan_planes(problem, machine), refused)
-
-
-def _short_lines(problem: Problem, machine: Machine) -> bool:
-    """Tell whether lines of COARSE are too short for vectors along points, even of few channels.
-
-    Of points that a stride lies between, packing takes as long again; large windows pay for it.
-    """
-    axis, window = problem.axes[-1], math.prod(axis.taps for axis in problem.axes)
-    lanes, points = machine.lanes(problem.dtype), axis.coarse_size
-    if problem.wanted is not Operand.COARSE or window > LARGE_WINDOW:
-        return False
-    vectors = -(-points // lanes)
-    emptier = points <= LINE_BY_LINE * vectors * problem.coarse_channels
-    return emptier and vectors <= (1 if axis.stride == 1 else 2) and points % lanes > 0
-
-
-def _lines_pay(problem: Problem, machine: Machine) -> bool:
-    """Tell whether vectors along points are better than tiles that read few channels at a time.
-
-    They are where lines are written as they are summed.
-    """
-    axis, fine = problem.axes[-1], problem.wanted is Operand.FINE
-    read = problem.coarse_channels if fine else problem.fine_channels
-    points = axis.fine_size if fine else axis.coarse_size
-    window = math.prod(each.taps for each in problem.axes)
-    if read > SHORT_DEPTH or read * window > SHORT_WINDOW:
-        return False
-    if points < machine.lanes(problem.dtype) * (1 if fine else 2):
-        return False
-    together = not fine or len_of_phases(axis) == 1
-    return together and axis.stride <= MOST_RESIDUES and _layout(problem).endswith("x")
+    if best == "overlap":
+        return _overlap(problem, plan_overlap(problem, machine), refused)
+    return _gather(problem, plan_gather(problem, machine), refused)
 
 
 def _weights_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, str], ...]) -> Plan:
@@ -211,6 +123,11 @@ def _few_phases(problem: Problem) -> bool:
     """Tell whether phases are worth listing: a huge stride on a small picture is not."""
     phases = math.prod(len_of_phases(axis) for axis in problem.axes)
     return problem.wanted is not Operand.FINE or phases <= MOST_PHASES
+
+
+def _called(problem: Problem, name: str) -> str:
+    """Return what plans call an algorithm: a gather of FINE is one of phases."""
+    return KERNELS[problem.wanted] if name == "gather" else name
 
 
 def _gather(problem: Problem, recipe: Gather, refused: tuple[tuple[str, str], ...]) -> Plan:

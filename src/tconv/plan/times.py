@@ -1,0 +1,301 @@
+"""About how long each algorithm takes for one image, in nanoseconds of one core.
+
+What kernels will do is counted by what costs time: vectors multiplied, runs of channels begun,
+elements packed and stored in one way or another.  The prices were fitted to two thousand layers,
+timed on one machine with each algorithm that can do them; what matters is how times compare.
+They are for one image, so that its bits do not depend on its company.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+
+from tconv.plan.blocks import choose_block
+from tconv.plan.boxes import choose_boxes, inside
+from tconv.plan.cells import cell_columns, neighbours_of
+from tconv.plan.machine import Machine
+from tconv.plan.overlap import products_of
+from tconv.plan.phases import AxisPhases, all_phases, batch_phases, even_phases
+from tconv.plan.planes import MOST_ROWS, choose_rows, planes_block
+from tconv.plan.stretches import ROWS
+from tconv.plan.tiles import tile_rows, whole_tiles
+from tconv.problem import Operand, Problem, accumulator, numpy_dtype
+
+LINE = 64  # bytes that memory is read by
+WAITS = 1.057  # of two stages: several workers wait for each other between them
+
+PRICES: dict[str, dict[str, float]] = {
+    "gather": {
+        "pairs": 0.167, "singles": 0.249,  # vectors multiplied, in panels of two and of one
+        "runs": 0.26, "points": 3.06,  # of channels or taps side by side; of every panel
+        "copied": 0.084, "turned": 0.288, "scattered": 0.681,  # elements packed
+        "lines": 3.42,  # of the source that groups share: each of them reads them again
+        "staged": 5.41,  # points whose channels do not fill vectors, where they lie side by side
+        "stored": 0.331, "stored_apart": 0.405,  # elements, where points do; in short lines
+        "phases": 360.0,
+    },
+    "planes": {
+        "rows": 0.147, "vectors": 0.423,  # multiplied, and loaded for all rows of a tile
+        "tiles": 6.08, "staged": 13.0,  # begun; where channels lie side by side
+        "turned": 0.196, "turned_residues": 0.254, "scattered": 1.08, "residues": 0.435,
+        "lines": 12.5,
+        "each": 0.68, "each_beside": 0.55, "short": 1.23,  # elements stored one by one
+        "merged": 0.514, "merged_beside": 1.03,  # phase by phase
+    },
+    "grouped": {
+        "vectors": 0.0463, "apart": 0.018,  # multiplied; more of taps that share nothing
+        "sweeps": 2.7, "rows": 0.206,
+        "turned": 0.341, "copied": 0.507, "stored": 0.63,
+    },
+    "overlap": {
+        "vectors": 0.175, "tiles": 4.26,
+        "copied": 2.62, "copied_residues": 5.0, "turned": 3.61, "turned_residues": 6.78,
+        "folded": 0.41, "lines": 10.0,
+        "stored": 1.23, "stored_phases": 0.713, "beside": 0.153, "beside_phases": 0.204,
+        "stages": 1540.0,
+    },
+    "cells": {
+        "pairs": 0.19, "singles": 0.285, "points": 1.14,
+        "runs": 3.6, "stored": 0.29, "stored_apart": 0.581, "begin": 1380.0,
+    },
+}  # fmt: skip
+"""By algorithm: what one of each thing takes that is counted below."""
+
+Counts = dict[str, float]
+
+
+def estimate(name: str, problem: Problem, machine: Machine) -> float:
+    """Return about how long an algorithm takes."""
+    prices = PRICES[name]
+    time = sum(prices[what] * count for what, count in COUNTS[name](problem, machine).items())
+    return time * (WAITS if name == "overlap" else 1)
+
+
+def channels_of(problem: Problem) -> tuple[int, int]:
+    """Return the channels of a group: read, written."""
+    both = problem.coarse_channels, problem.fine_channels
+    return both if problem.wanted is Operand.FINE else both[::-1]
+
+
+def residues_of(problem: Problem) -> list[Counter[int]]:
+    """Return how many taps of each axis read each residue of its step."""
+    return [
+        Counter(offset % axis.step_in for phase in axis.offsets for offset in phase)
+        for axis in even_phases(problem)[1:]
+    ]
+
+
+def multiplied(axes: Sequence[AxisPhases]) -> int:
+    """Return how many taps are multiplied for all points of an image, zeros too."""
+    return _sum(axes, lambda taps, points: taps * points)
+
+
+def _gather(problem: Problem, machine: Machine) -> Counts:
+    read, written = channels_of(problem)
+    lanes, beside = machine.lanes(problem.dtype), _beside(problem)
+    axes = all_phases(problem)[1:]
+    *outer, last = axes
+    item, one = machine.vector_bytes // lanes, [batch_phases(1), *axes]
+    block = choose_block(one, read * item, 2 * lanes * item, machine)
+    panels, rest = -(-written // (2 * lanes)), written % (2 * lanes)
+    single, groups = 0 < rest <= lanes, problem.groups
+    met, points = multiplied(axes), _sum(axes, lambda _, points: points)
+    runs = _sum(outer, lambda taps, points: taps * points) * sum(
+        max(0, high - low) * _runs(offsets)
+        for (low, high), offsets in zip(last.ranges, last.offsets, strict=True)
+    )
+    found: Counts = {
+        "pairs": met * read * 2 * (panels - single),
+        "singles": met * read * single,
+        "runs": runs * panels,
+        "points": points * panels,
+        "phases": _blocks(axes, block) * _sum(axes, lambda _, points: points > 0),
+    }
+    packed = _packed(axes, block) * read
+    if beside:
+        sizes = read, -(-written // lanes), tile_rows(machine)
+        whole = all(inside(a)[0] <= a.begin and inside(a)[1] >= a.end for a in axes)
+        if not _widened(problem) and (whole or choose_boxes(one, block, sizes) > 1):
+            packed = 0
+        touched = math.prod(axis.size_in for axis in axes) * (1 + read * item / LINE)
+        found |= {
+            "copied": packed,
+            "lines": touched if groups > 1 else 0,
+            "staged": points if rest not in {0, lanes} or _widened(problem) else 0,
+        }
+    else:
+        found["turned" if read >= lanes else "scattered"] = packed
+        found["stored" if last.size_out >= lanes else "stored_apart"] = points * written
+    return {what: groups * count for what, count in found.items()}
+
+
+def _planes(problem: Problem, machine: Machine) -> Counts:
+    read, written = channels_of(problem)
+    lanes, beside = machine.lanes(problem.dtype), _beside(problem)
+    axes = even_phases(problem)[1:]
+    *outer, last = axes
+    item, one = machine.vector_bytes // lanes, [batch_phases(1), *axes]
+    rows = choose_rows(written)
+    tiles = -(-written // rows)
+    merged = last.step_out if rows == written and rows * last.step_out <= MOST_ROWS else 1
+    chunk = min(problem.groups, -(-2 * lanes // min(read, written)))
+    block = planes_block(one, chunk * read * item, merged * chunk * written * item, machine)
+    parts = max(1, -(-(last.end - last.begin) // block[-1]))
+
+    def vectors(points: int) -> int:
+        a_part = -(-points // parts)
+        return parts * -(-a_part // lanes)
+
+    lengths = [max(0, high - low) for low, high in last.ranges]
+    met = zip(lengths, last.taps, strict=True)
+    loaded = sum(len(taps) * vectors(length) for length, taps in met)
+    loaded *= _sum(outer, lambda taps, points: taps * points) * read * tiles
+    lines = _sum(outer, lambda _, points: points)
+    begun = lines * sum(map(vectors, lengths)) / merged * tiles
+    packed, length = _packed(axes, block) * read, min(block[-1], last.size_out // last.step_out)
+    stored = math.prod(axis.size_out for axis in axes) * written
+    regions = _packed(outer, block[:-1]) * parts * last.step_in
+    found: Counts = {"rows": loaded * rows, "vectors": loaded / merged}
+    if beside:
+        square = "turned" if last.step_in == 1 else "turned_residues"
+        packing = square if chunk * read >= lanes and length >= lanes else "scattered"
+        found |= {"staged": begun, "lines": regions, packing: packed}
+        if merged > 1:
+            found["merged_beside"] = stored
+        elif chunk * written < lanes or length < lanes:
+            found["each_beside"] = stored
+    else:
+        found |= {"tiles": begun, "lines": regions * read}
+        found["residues"] = packed if last.step_in > 2 else 0  # two are shuffled
+        if merged > 1:
+            found["merged"] = stored
+        elif last.step_out > 1:
+            found["each"] = stored
+        elif length < lanes:
+            found["short"] = stored
+    return {what: problem.groups * count for what, count in found.items()}
+
+
+def _grouped(problem: Problem, machine: Machine) -> Counts:
+    read, written = channels_of(problem)
+    lanes = machine.lanes(problem.dtype)
+    *outer, last = axes = all_phases(problem)[1:]
+    lengths = [max(0, high - low) for low, high in last.ranges]
+    shared = {1, last.step_in}
+    apart = any(len(some) > 1 and some[1] - some[0] not in shared for some in last.offsets)
+    swept = _sum(outer, lambda taps, points: taps * points)
+    phases = sum(length > 0 for length in lengths)
+    vectors = swept * read * written
+    vectors *= sum(
+        len(taps) * max(length, ROWS)
+        for length, taps in zip(lengths, last.taps, strict=True)
+        if length
+    )
+    source = math.prod(axis.size_in for axis in axes) * read
+    found = {
+        "vectors": vectors,
+        "apart": vectors * apart,
+        "sweeps": _sum(outer, lambda _, points: points) * phases * written,
+        "rows": swept * phases * written * read,
+        "copied" if _beside(problem) and read == 1 else "turned": source,
+        "stored": math.prod(axis.size_out for axis in axes) * written,
+    }
+    whole = -(-problem.groups // lanes) * lanes
+    return {what: whole * count for what, count in found.items()}
+
+
+def _overlap(problem: Problem, machine: Machine) -> Counts:
+    read, written = channels_of(problem)
+    lanes = machine.lanes(problem.dtype)
+    *outer, last = axes = even_phases(problem)[1:]
+    points = math.prod(-(-axis.size_in // axis.step_in) for axis in axes)
+    rows = products_of(problem) // points // problem.groups
+    lines = math.prod(axis.size_out for axis in outer)
+    # Taps of each residue of the strides have points and tiles of their own.
+    taps = [math.prod(each) for each in product(*(r.values() for r in residues_of(problem)))]
+    tiles = sum(whole_tiles(each * written, tile_rows(machine)) for each in taps)
+    vectors = points / lanes
+    residues = "_residues" if any(axis.step_in > 1 for axis in axes) else ""
+    phases = "_phases" if last.step_out > 1 else ""
+    beside = _beside(problem)
+    found = {
+        "vectors": vectors * tiles * read,
+        "tiles": vectors * tiles,
+        ("copied" if beside else "turned") + residues: vectors * len(taps) * read,
+        "folded": vectors * rows,
+        "lines": lines * written * last.step_out,
+        ("stored" if beside else "beside") + phases: lines * last.size_out * written,
+    }
+    return {what: problem.groups * count for what, count in found.items()} | {"stages": 1}
+
+
+def _cells(problem: Problem, machine: Machine) -> Counts:
+    read, written = channels_of(problem)
+    lanes, beside = machine.lanes(problem.dtype), _beside(problem)
+    axes, columns = all_phases(problem)[1:], cell_columns(problem)
+    panels, single = -(-columns // (2 * lanes)), 0 < columns % (2 * lanes) <= lanes
+    points = math.prod(axis.end - axis.begin for axis in axes)
+    vectors = points * neighbours_of(problem) * read
+    stored = math.prod(axis.size_out for axis in axes) * written
+    return {
+        "pairs": vectors * 2 * (panels - single),
+        "singles": vectors * single,
+        "points": points * panels,
+        "runs": stored / (axes[-1].step_out * (written if beside else 1)),
+        "stored" if beside else "stored_apart": stored,
+        "begin": 1,
+    }
+
+
+COUNTS: Mapping[str, Callable[[Problem, Machine], Counts]] = {
+    "gather": _gather,
+    "planes": _planes,
+    "grouped": _grouped,
+    "overlap": _overlap,
+    "cells": _cells,
+}
+"""By algorithm: what is done for one image."""
+
+
+def _beside(problem: Problem) -> bool:
+    """Tell whether channels lie side by side in what is written."""
+    return not str(problem.layout(problem.wanted)).endswith("x")
+
+
+def _widened(problem: Problem) -> bool:
+    """Tell whether elements are not summed in the type that they have."""
+    return accumulator(problem.dtype) != numpy_dtype(problem.dtype)
+
+
+def _sum(axes: Sequence[AxisPhases], of: Callable[[int, int], int]) -> int:
+    """Return the sum over all phases of something that taps and points of each axis multiply to."""
+    return math.prod(
+        sum(
+            of(len(taps), high - low)
+            for (low, high), taps in zip(axis.ranges, axis.taps, strict=True)
+            if high > low
+        )
+        for axis in axes
+    )
+
+
+def _runs(offsets: Sequence[int]) -> int:
+    """Return how many runs taps make that read at these offsets: one, where all are neighbours."""
+    together = len(offsets) > 0 and offsets[-1] - offsets[0] < len(offsets)
+    return 1 if together else len(offsets)
+
+
+def _blocks(axes: Sequence[AxisPhases], block: Sequence[int]) -> int:
+    """Return into how many blocks an image is split."""
+    return math.prod(
+        -(-(axis.end - axis.begin) // size) for axis, size in zip(axes, block[1:], strict=True)
+    )
+
+
+def _packed(axes: Sequence[AxisPhases], block: Sequence[int]) -> int:
+    """Return how many points all blocks of an image read, those twice that two of them read."""
+    return math.prod(
+        -(-(axis.end - axis.begin) // size) * (axis.step_in * (size - 1) + axis.span)
+        for axis, size in zip(axes, block[1:], strict=True)
+    )
