@@ -15,12 +15,15 @@ from tconv.codegen.build import (
     number,
     place,
     shuffle,
+    smaller,
     splat,
     store,
     transpose,
 )
 from tconv.codegen.rows import pack_run, zero_fill
 from tconv.codegen.stored import covered, if_enough, rounded, store_each, widen_each, widened
+
+SHORT = 4  # vectors of a line that are copied without a loop
 
 
 def emit_pack_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
@@ -34,15 +37,15 @@ def emit_pack_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
     target, source, channels, pitch, before, count, after, c_step, x_step = made.args
     target.add_attribute("noalias")
     source.add_attribute("noalias")
-    with counted(b, channels) as c:
+    some = b.icmp_signed(">", b.add(before, after), number(0))
+    with b.if_then(some), counted(b, channels) as c:
         row = place(b, target, b.mul(c.index, pitch))
         zero_fill(b, row, before, dtype)
         zero_fill(b, place(b, row, b.add(before, count)), after, dtype)
     inner = place(b, target, before)
     with b.if_else(b.icmp_signed("==", x_step, number(1))) as (rows_lie, others):
-        with rows_lie, counted(b, channels) as c:
-            row = place(b, inner, b.mul(c.index, pitch))
-            pack_run(b, row, place(b, source, b.mul(c.index, c_step)), count, dtype, lanes)
+        with rows_lie:
+            _pack_lines(b, inner, source, (channels, count), (pitch, c_step), (dtype, lanes))
         with others:
             side_by_side = b.icmp_signed("==", c_step, number(1))
             square = b.and_(side_by_side, b.icmp_signed(">=", count, number(lanes)))
@@ -72,6 +75,39 @@ def emit_pack_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
                     store(b, value, row, point.index)
     b.ret_void()
     return made
+
+
+def _pack_lines(  # noqa: PLR0913 - where from, where to, and by what
+    b: ir.IRBuilder,
+    target: ir.Value,
+    source: ir.Value,
+    sizes: tuple[ir.Value, ir.Value],
+    steps: tuple[ir.Value, ir.Value],
+    kind: tuple[str, int],
+) -> None:
+    """Pack lines of points that are neighbours, one of each channel.
+
+    Small pictures have many lines of few vectors: a loop over those takes longer than they do.
+    """
+    channels, count = sizes
+    dtype, lanes = kind
+    last = b.sub(count, number(lanes))
+    few = b.icmp_signed("<=", count, number(SHORT * lanes))
+    few = b.and_(few, b.icmp_signed(">=", last, number(0)))
+    begins = [smaller(b, number(v * lanes), last) for v in range(SHORT)]
+    with b.if_else(few) as (short, any_length):
+        for path, copies in ((short, True), (any_length, False)):
+            with path, counted(b, channels) as c:
+                row, line = (
+                    place(b, each, b.mul(c.index, step))
+                    for each, step in zip((target, source), steps, strict=True)
+                )
+                if copies:
+                    values = [widened(b, line, begin, dtype, lanes) for begin in begins]
+                    for value, begin in zip(values, begins, strict=True):
+                        store(b, value, row, begin)
+                else:
+                    pack_run(b, row, line, count, dtype, lanes)
 
 
 def emit_store_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
