@@ -18,7 +18,7 @@ from tconv.plan.correlate_form import even_tiles
 from tconv.plan.gather import Gather
 from tconv.plan.grouped import Grouped, in_place
 from tconv.plan.grouped_weights import GroupedWeights
-from tconv.plan.overlap import Overlap, products_of
+from tconv.plan.overlap import Overlap, channels_of, products_of
 from tconv.plan.phases import (
     AxisPhases,
     all_phases,
@@ -91,7 +91,7 @@ Numbers = tuple[int, int, int, int]  # multiplications, packed data, stored sums
 
 def _gather(problem: Problem, recipe: Gather | Cells, tile_rows: int) -> Numbers:
     axes = all_phases(problem)
-    depth, wanted = _channels(problem)
+    depth, wanted = channels_of(problem)
     if isinstance(recipe, Cells):
         # All phases are columns, and all neighbours taps.
         wanted *= math.prod(axis.step_out for axis in axes)
@@ -111,7 +111,7 @@ def _gather(problem: Problem, recipe: Gather | Cells, tile_rows: int) -> Numbers
 
 def _planes(problem: Problem, recipe: Planes) -> Numbers:
     axes = even_phases(problem)
-    depth, wanted = _channels(problem)
+    depth, wanted = channels_of(problem)
     rows = -(-wanted // recipe.rows) * recipe.rows
     done = stored = 0
     for taps, (*lines, length), times in _phases(axes, recipe.block):
@@ -127,7 +127,7 @@ def _planes(problem: Problem, recipe: Planes) -> Numbers:
 
 
 def _overlap(problem: Problem, recipe: Overlap, tile_rows: int) -> Numbers:
-    depth, wanted = _channels(problem)
+    depth, wanted = channels_of(problem)
     chunks, points, _ = recipe.multiplies
     rows = products_of(problem) // points // problem.groups
     each = Record(recipe.record, overlap.SCALARS, overlap.ARRAYS).arrays["chunk_rows"]
@@ -147,7 +147,7 @@ def _overlap(problem: Problem, recipe: Overlap, tile_rows: int) -> Numbers:
 
 def _grouped(problem: Problem, recipe: Grouped) -> Numbers:
     axes = all_phases(problem)
-    depth, wanted = _channels(problem)
+    depth, wanted = channels_of(problem)
     lanes = recipe.panels * recipe.lanes  # of all panels: the last one repeats some groups
     weights = recipe.panels * recipe.panel_weights
     if in_place(problem, recipe.lanes):
@@ -224,7 +224,7 @@ def _correlate(problem: Problem, recipe: Correlate, tile_rows: int) -> Numbers:
 
 def _winograd(problem: Problem, recipe: Winograd, tile_rows: int) -> Numbers:
     axes = cut_axes(problem, [form.outputs for form in recipe.forms], recipe.alike)
-    depth, wanted = _channels(problem)
+    depth, wanted = channels_of(problem)
     width = _up(wanted, recipe.lanes * recipe.vectors)
     sizes = [_up(axis.phases.end - axis.phases.begin, axis.unit) for axis in axes]
     cuts = [_parts(size, block) for size, block in zip(sizes, recipe.block, strict=True)]
@@ -257,12 +257,6 @@ def _tap_products(problem: Problem) -> Count:
     if problem.wanted is Operand.COARSE:
         written = problem.coarse_channels
     return Count(useful, given, problem.groups * written * meetings, 0, 0)
-
-
-def _channels(problem: Problem) -> tuple[int, int]:
-    """Return the channels of a group: read, written."""
-    both = problem.coarse_channels, problem.fine_channels
-    return both if problem.wanted is Operand.FINE else both[::-1]
 
 
 def _points(problem: Problem, operand: Operand) -> int:

@@ -91,7 +91,7 @@ def products_of(problem: Problem) -> int:
     return (
         _points(problem)
         * math.prod(len(range(*_taps(axis))) for axis in even_phases(problem)[1:])
-        * (problem.groups * _channels(problem)[1])
+        * (problem.groups * channels_of(problem)[1])
     )
 
 
@@ -101,7 +101,7 @@ def plan_overlap(problem: Problem, machine: Machine) -> Overlap:
     width, item = lanes * vectors, machine.vector_bytes // lanes
     axes = even_phases(problem)
     *outer, last = axes
-    depth, wanted = _channels(problem)
+    depth, wanted = channels_of(problem)
     taps = [_taps(axis) for axis in axes]
     counts = [stop - first for first, stop in taps]
     rows = wanted * math.prod(counts)
@@ -195,7 +195,7 @@ def _items(
     return parts * -(-images * points // at_once), groups * -(-images * blocks // folds)
 
 
-def _channels(problem: Problem) -> tuple[int, int]:
+def channels_of(problem: Problem) -> tuple[int, int]:
     """Return the channels of a group: read, written."""
     both = problem.coarse_channels, problem.fine_channels
     return both if problem.wanted is Operand.FINE else both[::-1]

@@ -15,12 +15,12 @@ from tconv.plan.blocks import choose_block
 from tconv.plan.boxes import choose_boxes, inside
 from tconv.plan.cells import cell_columns, neighbours_of
 from tconv.plan.machine import Machine
-from tconv.plan.overlap import products_of
+from tconv.plan.overlap import channels_of, products_of
 from tconv.plan.phases import AxisPhases, all_phases, batch_phases, even_phases
 from tconv.plan.planes import MOST_ROWS, choose_rows, planes_block
 from tconv.plan.stretches import ROWS
 from tconv.plan.tiles import tile_rows, whole_tiles
-from tconv.problem import Operand, Problem, accumulator, numpy_dtype
+from tconv.problem import Problem, accumulator, numpy_dtype
 
 LINE = 64  # bytes that memory is read by
 WAITS = 1.057  # of two stages: several workers wait for each other between them
@@ -72,12 +72,6 @@ def estimate(name: str, problem: Problem, machine: Machine) -> float:
     return time * (WAITS if name == "overlap" else 1)
 
 
-def channels_of(problem: Problem) -> tuple[int, int]:
-    """Return the channels of a group: read, written."""
-    both = problem.coarse_channels, problem.fine_channels
-    return both if problem.wanted is Operand.FINE else both[::-1]
-
-
 def residues_of(problem: Problem) -> list[Counter[int]]:
     """Return how many taps of each axis read each residue of its step."""
     return [
@@ -93,7 +87,7 @@ def multiplied(axes: Sequence[AxisPhases]) -> int:
 
 def _gather(problem: Problem, machine: Machine) -> Counts:
     read, written = channels_of(problem)
-    lanes, beside = machine.lanes(problem.dtype), _beside(problem)
+    lanes, beside = machine.lanes(problem.dtype), _channels_last(problem)
     axes = all_phases(problem)[1:]
     *outer, last = axes
     item, one = machine.vector_bytes // lanes, [batch_phases(1), *axes]
@@ -132,7 +126,7 @@ def _gather(problem: Problem, machine: Machine) -> Counts:
 
 def _planes(problem: Problem, machine: Machine) -> Counts:
     read, written = channels_of(problem)
-    lanes, beside = machine.lanes(problem.dtype), _beside(problem)
+    lanes, beside = machine.lanes(problem.dtype), _channels_last(problem)
     axes = even_phases(problem)[1:]
     *outer, last = axes
     item, one = machine.vector_bytes // lanes, [batch_phases(1), *axes]
@@ -198,7 +192,7 @@ def _grouped(problem: Problem, machine: Machine) -> Counts:
         "apart": vectors * apart,
         "sweeps": _sum(outer, lambda _, points: points) * phases * written,
         "rows": swept * phases * written * read,
-        "copied" if _beside(problem) and read == 1 else "turned": source,
+        "copied" if _channels_last(problem) and read == 1 else "turned": source,
         "stored": math.prod(axis.size_out for axis in axes) * written,
     }
     whole = -(-problem.groups // lanes) * lanes
@@ -218,7 +212,7 @@ def _overlap(problem: Problem, machine: Machine) -> Counts:
     vectors = points / lanes
     residues = "_residues" if any(axis.step_in > 1 for axis in axes) else ""
     phases = "_phases" if last.step_out > 1 else ""
-    beside = _beside(problem)
+    beside = _channels_last(problem)
     found = {
         "vectors": vectors * tiles * read,
         "tiles": vectors * tiles,
@@ -232,7 +226,7 @@ def _overlap(problem: Problem, machine: Machine) -> Counts:
 
 def _cells(problem: Problem, machine: Machine) -> Counts:
     read, written = channels_of(problem)
-    lanes, beside = machine.lanes(problem.dtype), _beside(problem)
+    lanes, beside = machine.lanes(problem.dtype), _channels_last(problem)
     axes, columns = all_phases(problem)[1:], cell_columns(problem)
     panels, single = -(-columns // (2 * lanes)), 0 < columns % (2 * lanes) <= lanes
     points = math.prod(axis.end - axis.begin for axis in axes)
@@ -258,7 +252,7 @@ COUNTS: Mapping[str, Callable[[Problem, Machine], Counts]] = {
 """By algorithm: what is done for one image."""
 
 
-def _beside(problem: Problem) -> bool:
+def _channels_last(problem: Problem) -> bool:
     """Tell whether channels lie side by side in what is written."""
     return not str(problem.layout(problem.wanted)).endswith("x")
 
