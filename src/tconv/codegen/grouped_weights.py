@@ -36,6 +36,9 @@ from tconv.plan.grouped_weights import ARRAYS, FIELDS
 from tconv.plan.stretches import ROWS
 
 
+MANY_PANELS = 4  # of a point: memory does not foresee lines so far apart
+
+
 @dataclass(frozen=True, slots=True)
 class _Side:
     """One of the two arrays, or what is packed of it."""
@@ -328,6 +331,8 @@ def _run_points(  # noqa: PLR0913 - which points of what
     shifted = b.icmp_signed("!=", b.srem(r.groups, lanes), number(0))
     apart = b.zext(b.and_(b.and_(ends, shifted), where.direct), I64)
     whole = b.sub(where.panels, apart)
+    many = b.icmp_signed(">=", where.panels, number(MANY_PANELS))
+    asks = b.zext(b.and_(many, where.direct), I64)
     with counted(b, r.rows) as c, counted(b, r.depth) as f:
         pair = b.add(b.mul(c.index, r.depth), f.index)
         sums = place(b, where.sums, b.mul(b.mul(pair, r.taps), lanes))
@@ -346,6 +351,7 @@ def _run_points(  # noqa: PLR0913 - which points of what
                 sums_step=where.panel_sums,
                 count=points,
                 panels=count,
+                asks=asks,
             )
             with b.if_then(b.icmp_signed(">", count, number(0))):
                 b.call(tally, [kind, *some.values()])

@@ -12,12 +12,14 @@ from tconv.codegen.build import (
     FLOATS,
     I64,
     STORED,
+    Turn,
     counted,
     fma,
     function,
     load,
     number,
     place,
+    prefetch,
     store,
 )
 from tconv.codegen.squares import sizes
@@ -45,6 +47,7 @@ class Tally:
     sums_step: ir.Value  # from panel to panel
     count: ir.Value  # of points
     panels: ir.Value
+    asks: ir.Value  # whether data comes from memory, too many lines at once to be foreseen
 
     def values(self) -> list[ir.Value]:
         """Return the arguments of a call."""
@@ -71,7 +74,7 @@ def emit_tally(module: ir.Module, shape: KernelShape, *, stored: bool = False) -
     """
     pointer = FLOATS[shape.dtype].as_pointer()
     read = (STORED if stored else FLOATS)[shape.dtype].as_pointer()
-    kinds = [pointer, read, read, I64.as_pointer(), *[I64] * 7]
+    kinds = [pointer, read, read, I64.as_pointer(), *[I64] * 8]
     name = f"tally_{'stored_' * stored}{shape.dtype}"
     made, b = function(module, name, [I64, *kinds])
     s = Tally(*made.args[1:])
@@ -100,6 +103,7 @@ def _emit_points(b: ir.IRBuilder, shape: KernelShape, s: Tally, kind: tuple[int,
             coarse = place(b, s.coarse, b.mul(point.index, s.coarse_step))
             fine = place(b, s.fine, b.mul(point.index, s.in_step))
             with counted(b, s.panels, [coarse, fine, s.sums]) as panel:
+                _ask_ahead(b, s, kind, panel, rows)
                 _emit_segments(b, shape, s, kind, (panel.carried, rows))
                 steps = number(shape.lanes), number(shape.lanes), s.sums_step
                 panel.carried = [
@@ -107,6 +111,26 @@ def _emit_points(b: ir.IRBuilder, shape: KernelShape, s: Tally, kind: tuple[int,
                     for pointer, step in zip(panel.carried, steps, strict=True)
                 ]
         done = end
+
+
+def _ask_ahead(
+    b: ir.IRBuilder, s: Tally, kind: tuple[int, int], panel: Turn, rows: int
+) -> None:
+    """Ask for what the next points of a panel will meet: a line has those of two panels."""
+    taps, ratio = kind
+    coarse, fine, _ = panel.carried
+    even = b.icmp_signed("==", b.and_(panel.index, number(1)), number(0))
+    with b.if_then(b.and_(even, b.icmp_signed("!=", s.asks, number(0)))):
+        for r in range(rows):
+            prefetch(b, place(b, coarse, b.mul(number(rows + r), s.coarse_step)))
+        # What these points do not meet themselves.
+        first = ratio * (rows - 1) + taps if ratio else rows
+        step = s.tap_step if ratio else s.in_step
+        with counted(b, s.segments, [s.table]) as turn:
+            read = place(b, fine, load(b, turn.carried[0]))
+            for j in range(first, first + (ratio or 1) * rows):
+                prefetch(b, place(b, read, b.mul(number(j), step)))
+            turn.carried = [place(b, turn.carried[0], 2)]
 
 
 def _emit_segments(
