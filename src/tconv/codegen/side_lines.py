@@ -15,6 +15,7 @@ from tconv.codegen.build import (
     FLOATS,
     I64,
     STORED,
+    STORED_BYTES,
     counted,
     function,
     load,
@@ -24,6 +25,7 @@ from tconv.codegen.build import (
     store,
     zeros,
 )
+from tconv.codegen.squares import AHEAD as FURTHER
 from tconv.codegen.squares import sizes, turned_in, turned_out
 from tconv.codegen.stored import covered, if_enough, widen, widen_run, widened
 
@@ -254,10 +256,10 @@ def _transpose_panels(
     ) -> None:
         first = b.add(channel, number(v) if isinstance(v, int) else v)
         line = place(b, source, b.add(b.mul(first, c_step), b.add(load(b, reads, head), x)))
-        rows = [
-            widened(b, place(b, line, b.mul(number(i), c_step)), 0, dtype, lanes)
-            for i in range(wide)
-        ]
+        starts = [place(b, line, b.mul(number(i), c_step)) for i in range(wide)]
+        for start in starts:
+            prefetch(b, place(b, start, FURTHER // STORED_BYTES[dtype]))
+        rows = [widened(b, start, 0, dtype, lanes) for start in starts]
         for i, part in enumerate(turned_out(b, rows)):
             where = load(b, places, b.add(b.add(head, x), number(i)))
             store(b, part, place(b, panel, b.mul(where, size)), v)

@@ -13,17 +13,21 @@ from tconv.codegen.build import (
     FLOATS,
     I64,
     STORED,
+    STORED_BYTES,
     counted,
     function,
     load,
     number,
     place,
+    prefetch,
     shuffle,
     smaller,
     store,
     transpose,
 )
 from tconv.codegen.stored import rounded, widen
+
+AHEAD = 256  # bytes of a row, until they come from memory
 
 
 def sizes(most: int) -> list[int]:
@@ -71,6 +75,9 @@ def emit_turn_in(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
             to, read = ends
             begin = place(b, read, first)
             starts = [place(b, begin, step) for step in steps]
+            if size == lanes:
+                for start in starts:
+                    prefetch(b, place(b, start, AHEAD // STORED_BYTES[dtype]))
             for j, vector in enumerate(turned_in(b, starts, size, dtype)):
                 store(b, vector, to, b.mul(b.add(first, number(j)), pitch))
     b.ret_void()
