@@ -32,7 +32,7 @@ from tconv.codegen.stored import covered, if_enough, widen, widen_run, widened
 Array = npt.NDArray[np.floating]
 Table = npt.NDArray[np.int64]
 
-AHEAD = 8  # points, until they come from memory
+AHEAD = 16  # points, until they come from memory
 
 
 def pack_line_meaning(  # noqa: PLR0913 - the emitted functions' own arguments
