@@ -190,9 +190,9 @@ def _multiply_block(  # noqa: PLR0913 - which block of what
             with counted(b, part.shifts) as shift:
                 tap = b.select(swapped, number(0), b.add(part.taps[0], shift.index))
                 met = what_meets(b, r, segments, run, tap)
-                moved = b.mul(b.add(r.at("shifts", tap), met.point), number(shape.columns))
+                moved = b.mul(b.add(r.at("shifts", tap), met.point), r.b_next)
                 where = (
-                    place(b, side_a, b.mul(met.point, pitch)),
+                    place(b, side_a, b.mul(met.point, r.a_next)),
                     place(b, side_b, b.add(along, moved)),
                     [place(b, table, met.segment) for table in tables],
                     [met.planes, segments.lines, met.lines, met.points],
@@ -234,6 +234,7 @@ def _multiply_run(  # noqa: PLR0913 - which run of what
         start_step = b.select(fresh, number(0), tile_sums)
         rows = place(b, r.row_offsets, b.add(part.row_entry, b.add(first, begin)))
         steps = [count, tile_sums, start_step]
+        steps += [r.a_next, r.b_next]
         arguments = [sums, start, side_a, side_b, rows, *tables, *counts, *steps]
         with b.if_else(panel.wide) as (wide, narrow):
             for case, vectors in ((wide, shape.vectors), (narrow, 1)):

@@ -25,6 +25,7 @@ from tconv.codegen.build import (
     store,
     zeros,
 )
+from tconv.codegen.rows import zero_fill
 from tconv.codegen.squares import AHEAD as FURTHER
 from tconv.codegen.squares import sizes, turned_in, turned_out
 from tconv.codegen.stored import covered, if_enough, widen, widen_run, widened
@@ -66,10 +67,15 @@ def emit_pack_planes(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
     else nobody reads them.
     """
     b, arguments, made = _begin(module, f"pack_side_planes_{dtype}", dtype)
-    target, source, _, _, head, body, tail, channels, pitch, x_step, c_step, width, _ = arguments
+    target, source, _, _, head, body, tail, channels, pitch, x_step, c_step, width, *_ = arguments
+    beside = arguments[-1]
     scalar = FLOATS[dtype]
     after = b.add(head, body)
     end = b.add(after, tail)
+    among = b.icmp_signed(">", beside, number(1))
+    with b.if_then(among):
+        _pack_among(b, arguments, dtype, lanes)
+        b.ret_void()
     with counted(b, channels) as c:
         plane = place(b, target, b.mul(c.index, pitch))
         for first, last in ((number(0), head), (after, end)):
@@ -89,6 +95,24 @@ def emit_pack_planes(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
     return made
 
 
+def _pack_among(b: ir.IRBuilder, arguments: Sequence[ir.Value], dtype: str, lanes: int) -> None:
+    """Pack points one after another, the channels of each side by side."""
+    target, source, _, _, head, body, tail, *_, x_step, c_step, _, _, beside = arguments
+    zero_fill(b, target, b.mul(head, beside), dtype)
+    into = place(b, target, b.mul(head, beside))
+    read = place(b, source, b.mul(head, x_step))
+    count = b.mul(body, beside)
+    whole = b.and_(_is(b, c_step, 1), b.icmp_signed("==", x_step, beside))
+    with b.if_else(whole) as (copied, others):
+        with copied:
+            widen_run(b, into, read, count, dtype, lanes)
+        with others, counted(b, body) as point, counted(b, beside) as c:
+            line = place(b, read, b.mul(point.index, x_step))
+            value = widened(b, line, b.mul(c.index, c_step), dtype)
+            store(b, value, place(b, into, b.mul(point.index, beside)), c.index)
+    zero_fill(b, place(b, into, count), b.mul(tail, beside), dtype)
+
+
 def _split_residues(
     b: ir.IRBuilder, arguments: Sequence[ir.Value], dtype: str, lanes: int
 ) -> tuple[ir.Value, ir.Value]:
@@ -96,7 +120,9 @@ def _split_residues(
 
     What lies side by side in memory, residues or channels, are rows of squares.
     """
-    target, source, _, _, head, body, _, channels, pitch, x_step, c_step, width, plane = arguments
+    target, source, _, _, head, body, _, channels, pitch, x_step, c_step, width, plane, _ = (
+        arguments
+    )
     known = b.icmp_signed(">", width, number(0))
     divisor = b.select(known, width, number(1))
     first = b.sdiv(b.sub(b.add(head, divisor), number(1)), divisor)
@@ -241,7 +267,7 @@ def _transpose_panels(
     b: ir.IRBuilder, arguments: Sequence[ir.Value], dtype: str, lanes: int, columns: int
 ) -> None:
     """Transpose squares where points are neighbours in memory, single elements elsewhere."""
-    target, source, reads, places, head, body, _, channels, pitch, x_step, c_step, width, _ = (
+    target, source, reads, places, head, body, _, channels, pitch, x_step, c_step, width, *_ = (
         arguments
     )
     after = b.add(head, body)
@@ -287,7 +313,7 @@ def _begin(
     module: ir.Module, name: str, dtype: str
 ) -> tuple[ir.IRBuilder, Sequence[ir.Value], ir.Function]:
     pointers = [FLOATS[dtype].as_pointer(), STORED[dtype].as_pointer()]
-    made, b = function(module, name, [*pointers, *[I64.as_pointer()] * 2, *[I64] * 9])
+    made, b = function(module, name, [*pointers, *[I64.as_pointer()] * 2, *[I64] * 10])
     for argument in made.args[:4]:
         argument.add_attribute("noalias")
     return b, made.args, made

@@ -100,7 +100,7 @@ def height_of_a(b: ir.IRBuilder, r: Record, shape: KernelShape) -> ir.Value:
     """Return how many channels of side A lie side by side."""
     if shape.groups > 1:
         return number(1)
-    return b.select(is_swapped(b, r), number(1), number(shape.rows[0]))
+    return b.select(is_swapped(b, r), r.a_beside, number(shape.rows[0]))
 
 
 def _pack_side(  # noqa: PLR0913 - which side, where from, where to, and by what
@@ -141,10 +141,11 @@ def _pack_side(  # noqa: PLR0913 - which side, where from, where to, and by what
     lines = axis.carried[0]
     first = b.add(b.mul(block.start, field("step")), field("low"))
     limit = smaller(b, field("size"), b.add(b.mul(block.stop, field("step")), field("slack")))
-    points = b.add(b.sub(block.stop, block.start), field("halo"))
+    points = b.mul(b.sub(block.stop, block.start), field("scale"))
+    points = b.add(points, field("halo"))
     points = b.mul(points, field("width"))
     elements = b.mul(columns, number(shape.groups))
-    tables = _fill_points(b, r, side, points, (scratch, elements))
+    tables = _fill_points(b, r, side, points, scratch)
     head, body = _count_inside(b, field, tables[0], points, (b.neg(first), b.sub(limit, first)))
     tail = b.sub(b.sub(points, head), body)
     far = b.icmp_signed(">=", field("c"), number(FAR))
@@ -175,27 +176,28 @@ def _pack_side(  # noqa: PLR0913 - which side, where from, where to, and by what
         if shape.groups > 1:
             last = b.sub(b.sub(r.groups, number(1)), first_group)
             arguments += [field("g"), last]
+        else:
+            arguments.append(columns)
         b.call(pack, arguments)
 
 
 def _fill_points(
-    b: ir.IRBuilder, r: Record, side: str, points: ir.Value, target: tuple[ir.Value, ir.Value]
+    b: ir.IRBuilder, r: Record, side: str, points: ir.Value, scratch: ir.Value
 ) -> list[ir.Value]:
     """Note where each point of a line is read, and where it goes: to the plane of its residue.
 
     Planes of points that are read one after another need no notes.
     """
-    scratch, elements = target
     reads, places = (
         b.bitcast(place(b, scratch, where), I64.as_pointer())
         for where in (r.scratch_reads, r.scratch_places)
     )
     width, step = getattr(r, f"{side}_width"), getattr(r, f"{side}_step")
-    planes = b.and_(
-        b.icmp_signed("==", elements, number(1)),
-        b.icmp_signed(">", getattr(r, f"{side}_contiguous"), number(0)),
-    )
-    quotients = b.select(planes, number(0), b.sdiv(points, width))
+    quotients = b.sdiv(points, width)
+    if side == "a":
+        runs_on = b.icmp_signed(">", r.a_contiguous, number(0))
+        planes = b.and_(is_swapped(b, r), runs_on)
+        quotients = b.select(planes, number(0), quotients)
     with counted(b, width) as residue:
         j = residue.index
         read, here = r.at(f"{side}_last_residues", j), b.mul(j, r.plane)

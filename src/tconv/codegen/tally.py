@@ -113,9 +113,7 @@ def _emit_points(b: ir.IRBuilder, shape: KernelShape, s: Tally, kind: tuple[int,
         done = end
 
 
-def _ask_ahead(
-    b: ir.IRBuilder, s: Tally, kind: tuple[int, int], panel: Turn, rows: int
-) -> None:
+def _ask_ahead(b: ir.IRBuilder, s: Tally, kind: tuple[int, int], panel: Turn, rows: int) -> None:
     """Ask for what the next points of a panel will meet: a line has those of two panels."""
     taps, ratio = kind
     coarse, fine, _ = panel.carried

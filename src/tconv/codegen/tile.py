@@ -281,14 +281,14 @@ def emit_correlate_tile(module: ir.Module, tile: Tile, pitch: int = 0) -> ir.Fun
     made, b = function(
         module,
         f"correlate_{tile.name}_{pitch}",
-        [*[pointer] * 4, *[table] * 3, *[I64] * 7],
+        [*[pointer] * 4, *[table] * 3, *[I64] * 9],
     )
     _, _, data, other, _, segments, other_segments, planes, plane_step, count, depth, *_ = made.args
     for argument in made.args[2:7]:  # sums may go back where they started
         argument.add_attribute("noalias")
     whole = b.and_(depth, number(-tile.unroll))
     step = CORRELATE_VECTORS * tile.lanes
-    tiles, sums_step, start_step = made.args[11:]
+    tiles, sums_step, start_step, row_step, line_step = made.args[11:]
 
     def multiply(point: Turn, points: list[ir.Value], unrolled: int) -> list[ir.Value]:
         if not pitch:
@@ -297,6 +297,27 @@ def emit_correlate_tile(module: ir.Module, tile: Tile, pitch: int = 0) -> ir.Fun
         at = place(b, first, b.mul(point.index, number(pitch)))
         each = [place(b, at, unrolled * pitch + r) for r in range(tile.rows)]
         return _multiply(b, tile, each, point, None, of_line=unrolled * step)
+
+    def run(origin: ir.Value, line: ir.Value, totals: list[ir.Value]) -> list[ir.Value]:
+        points = [place(b, origin, offset) for offset in offsets]
+        with counted(b, whole, [line, *totals], step=tile.unroll) as main:
+            for unrolled in range(tile.unroll):
+                main.carried[1:] = multiply(main, points, unrolled)
+            main.carried[0] = place(b, main.carried[0], tile.unroll * step)
+        with counted(b, depth, main.carried, first=whole) as rest:
+            rest.carried[1:] = multiply(rest, points, 0)
+            rest.carried[0] = place(b, rest.carried[0], step)
+        return rest.carried[1:]
+
+    def run_freely(origin: ir.Value, line: ir.Value, totals: list[ir.Value]) -> list[ir.Value]:
+        with counted(b, depth, [origin, line, *totals]) as point:
+            at, *others = point.carried
+            each = Turn(point.index, others, point.following)
+            elements = [place(b, at, offset) for offset in offsets]
+            totals = _multiply(b, tile, elements, each, None, of_line=0)
+            ends = place(b, at, row_step), place(b, others[0], line_step)
+            point.carried = [*ends, *totals]
+        return point.carried[2:]
 
     with counted(b, tiles, [made.args[0], made.args[1], made.args[4]]) as turn:
         sums, start, rows = turn.carried
@@ -307,16 +328,9 @@ def emit_correlate_tile(module: ir.Module, tile: Tile, pitch: int = 0) -> ir.Fun
             with counted(b, count, plane.carried) as segment:
                 entry = b.add(first, segment.index)
                 origin = place(b, data, load(b, segments, entry))
-                points = [place(b, origin, offset) for offset in offsets]
                 line = place(b, other, load(b, other_segments, entry))
-                with counted(b, whole, [line, *segment.carried], step=tile.unroll) as main:
-                    for unrolled in range(tile.unroll):
-                        main.carried[1:] = multiply(main, points, unrolled)
-                    main.carried[0] = place(b, main.carried[0], tile.unroll * step)
-                with counted(b, depth, main.carried, first=whole) as rest:
-                    rest.carried[1:] = multiply(rest, points, 0)
-                    rest.carried[0] = place(b, rest.carried[0], step)
-                segment.carried = rest.carried[1:]
+                summed = run if pitch or tile.across else run_freely
+                segment.carried = summed(origin, line, segment.carried)
             plane.carried = segment.carried
         for k, total in enumerate(plane.carried):
             store(b, total, sums, k * tile.lanes)

@@ -20,14 +20,23 @@ from tconv.plan.correlate_form import choose_form
 from tconv.plan.gather import Scratch, make_record
 from tconv.plan.machine import Machine
 from tconv.plan.parts import PAGE, Parts, choose_parts
-from tconv.plan.shifts import AxisShifts, axis_shifts
-from tconv.plan.sides import FAR, all_shifts, coarse_side, fine_side, pitches_of, tap_meets
+from tconv.plan.shifts import AxisShifts, axis_line, axis_shifts
+from tconv.plan.sides import (
+    FAR,
+    all_shifts,
+    coarse_side,
+    fine_side,
+    pitches_of,
+    runs_on,
+    tap_meets,
+)
 from tconv.problem import Operand, Problem, numpy_dtype
 
 SIDE_SCALARS = (
     "g", "c", "x",  # element steps, by each call
-    "size", "step", "low", "halo", "slack",  # the last axis
+    "size", "step", "low", "scale", "halo", "slack",  # the last axis
     "combinations", "width", "contiguous", "plane", "channels", "most",
+    "beside", "next",  # channels that lie side by side; elements from point to point
 )  # fmt: skip
 SIDE_ARRAYS = (
     "source_steps",  # one for each outer axis, filled in by each call
@@ -66,6 +75,7 @@ ARRAYS = (
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
+MOST_APART = 128  # bytes from point to point of a line: each takes a place in the first cache
 MOST_SPARE = 4  # neighbours that are packed for one that is read
 SEGMENT = 0.8  # points that could be summed while a tile turns to the next segment
 STREAM = 8  # parts of the last cache that weights may take before they are written past it
@@ -101,10 +111,16 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     axes = [batch, *map(axis_shifts, problem.axes[:-1]), _last_axis(problem)]
     taps = tuple(product(*(range(axis.taps) for axis in problem.axes)))
     fine_planes = math.prod(len(axis.residues) for axis in axes)
-    fine_points = fine_planes * math.prod(axis.coarse_size + axis.span - 1 for axis in axes)
-    runs_on = len(axes[-1].residues) == axes[-1].stride
-    form = choose_form(problem, fine_points, (lanes, tile_rows), runs_on=runs_on)
+    fine_points = fine_planes * math.prod(axis.extent(axis.coarse_size) for axis in axes)
+    along = _channels_along(problem, axes[-1], item)
+    runs = runs_on(axes[-1]), along > 0
+    form = choose_form(problem, fine_points, (lanes, tile_rows), runs)
     swapped, together = form.swapped, form.groups
+    # Channels of side A that lie side by side.
+    beside = 1 if swapped or together > 1 else tile_rows
+    if swapped and along:
+        beside, axes[-1] = along, axis_line(problem.axes[-1])
+        fine_planes = math.prod(len(axis.residues) for axis in axes)
     groups = -(-problem.groups // together)
     panel = columns // together
     # What rows are made of, and what vectors run along.
@@ -125,16 +141,19 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     if swapped:
         held.reverse()
     coarse_channels, fine_channels = held
-    bytes_a_point = item * together * max(coarse_channels, fine_channels * fine_planes)
+    coarse_point = item * together * coarse_channels // axes[-1].scale
+    fine_point = item * together * fine_channels * fine_planes
     block = [axis.coarse_size for axis in axes]
     if not parts.shared:
         most = machine.l3 // 16 if together == 1 else machine.l2 // 2
-        block = _choose_block(axes, bytes_a_point, parts.pieces, most)
+        block = _choose_block(axes, max(coarse_point, fine_point), parts.pieces, most)
     blocks = [-(-axis.coarse_size // size) for axis, size in zip(axes, block, strict=True)]
-    fine_pitches = pitches_of(size + axis.span - 1 for axis, size in zip(axes, block, strict=True))
+    fine_pitches = pitches_of(axis.extent(size) for axis, size in zip(axes, block, strict=True))
     plane = fine_pitches[0] * block[0]
     met = math.prod(axis.meetings() / (axis.taps * axis.coarse_size) for axis in problem.axes)
-    split = _choose_split(axes, block, [*fine_pitches, 1], 1 if swapped else met)
+    split = len(axes) - 1
+    if axes[-1].scale == 1:
+        split = _choose_split(axes, block, [*fine_pitches, 1], 1 if swapped else met)
     coarse = coarse_side(axes, split, block)
     fine = fine_side(axes, block, planes=swapped)
     a, b = (fine, coarse) if swapped else (coarse, fine)
@@ -142,7 +161,6 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
         side.arrays["pitches"][0] * block[0] * side.numbers["combinations"] * side.numbers["width"]
         for side in (a, b)
     )
-    beside = 1 if swapped or together > 1 else tile_rows  # channels of side A
     # Rows that lie a multiple of a page apart would meet in few cache sets.
     a_plane = -(-(a_points * beside * together + 1) // 32) * 32 + 16
     b_plane = (b_points + 1) * columns
@@ -183,7 +201,7 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     whole = not swapped and together == 1 and chunks["tap_chunks"] == 1
     streamed = whole and weights * numpy_dtype(problem.dtype).itemsize > machine.l3 // STREAM
     scratch = Scratch(item)
-    a_tiles = rows if swapped else -(-parts.chunk_rows // beside)
+    a_tiles = -(-(rows if swapped else parts.chunk_rows) // beside)
     scratch.take(0 if parts.shared else a_tiles * a_plane)
     segments = math.prod(block[:split])
     points = max(side.points for side in (a, b))
@@ -194,6 +212,10 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
         "b_plane": b_plane,
         "a_channels": rows,
         "b_channels": wide,
+        "a_beside": beside,
+        "b_beside": panel,
+        "a_next": (axes[-1].scale if swapped else 1) * beside * together,
+        "b_next": columns,
         "a_most": rows if swapped else parts.chunk_rows,
         "b_most": parts.chunk_panels * panel,
         "outer": len(axes) - 1,
@@ -273,6 +295,17 @@ def _last_axis(problem: Problem) -> AxisShifts:
     return read
 
 
+def _channels_along(problem: Problem, last: AxisShifts, item: int) -> int:
+    """Return how many channels each point of a line has, packed as it lies; 0 where it is not.
+
+    Rows of taps may be read from there if points lie close, and if most of them are read.
+    """
+    among = str(problem.layout(Operand.FINE)).endswith("f")
+    along = problem.fine_channels if among else 1
+    dense = MOST_SPARE * len(last.residues) >= last.stride
+    return along if dense and last.stride * along * item <= MOST_APART else 0
+
+
 def _sum_block(
     tiles: int, parts: Parts, tile: tuple[int, int, int], run_points: int, machine: Machine
 ) -> tuple[int, int]:
@@ -296,7 +329,8 @@ def _row_offsets(
     """Return where in side A the rows of a work item begin: in planes by shifts, or in tiles."""
     tile_rows, beside, a_plane, chunk_rows = sizes
     if shifts is not None:
-        offsets = [shift + channel * a_plane for shift in shifts for channel in range(rows)]
+        here = [divmod(channel, beside) for channel in range(rows)]
+        offsets = [s * beside + tile * a_plane + row for s in shifts for tile, row in here]
     else:
         here = (divmod(channel % chunk_rows, beside) for channel in range(rows))
         offsets = [tile * a_plane + row for tile, row in here]
@@ -336,7 +370,7 @@ def _choose_block(axes: list[AxisShifts], point: int, pieces: int, most: int) ->
     block = list(sizes)
 
     def too_large() -> bool:
-        extents = (size + axis.span - 1 for axis, size in zip(axes, block, strict=True))
+        extents = (axis.extent(size) for axis, size in zip(axes, block, strict=True))
         blocks = math.prod(-(-size // part) for size, part in zip(sizes, block, strict=True))
         return point * math.prod(extents) > most or blocks < pieces
 

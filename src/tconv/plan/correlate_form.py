@@ -11,6 +11,7 @@ from tconv.problem import Operand, Problem
 # into planes; the same if residues of the stride lie side by side; single points of lines that
 # fill no vector, or of which some residues are left out.
 PACK_PANELS, PACK_PLANES, PACK_RESIDUES, PACK_POINTS = 3, 8, 20, 25
+PACK_LINES = 3  # the same of lines that are copied as they lie
 PACK_APART = 48  # the same of one point of a group that lies among others
 ACROSS = 1.3  # multiplications of vectors of groups in the time of one: both come from memory
 
@@ -24,15 +25,16 @@ class Form:
 
 
 def choose_form(
-    problem: Problem, fine_points: int, tile: tuple[int, int], *, runs_on: bool
+    problem: Problem, fine_points: int, tile: tuple[int, int], runs: tuple[bool, bool]
 ) -> Form:
     """Return the form that takes clearly less time.
 
     Rows of taps and fine channels leave less of the tiles empty where the fine side has few
     channels.  But they know no taps to leave points out for, and planes take longer to pack than
     panels.  Where groups have few channels on both sides, lanes are groups.
-    ``fine_points`` are those that are packed, which on a line may run on or leave some out;
-    ``tile`` has the lanes of a vector and the rows of a tile.
+    ``fine_points`` are those that are packed; ``tile`` has the lanes of a vector and the rows
+    of a tile; ``runs`` tell whether points of a line run on or leave some out, and whether
+    rows of taps may read them from where they lie.
     """
     lanes, tile_rows = tile
     taps = math.prod(axis.taps for axis in problem.axes)
@@ -43,8 +45,10 @@ def choose_form(
     last = problem.axes[-1]
     rows_of_points = str(problem.layout(Operand.FINE)).endswith("x")
     planes = PACK_RESIDUES if last.stride > 1 and rows_of_points else PACK_PLANES
-    if last.coarse_size < lanes or not runs_on:
+    if last.coarse_size < lanes or not runs[0]:
         planes = PACK_POINTS
+    if runs[1]:
+        planes = PACK_LINES
     apart = PACK_APART if problem.groups > 1 and not rows_of_points else 0
     both = PACK_PANELS * coarse + apart
     natural = padded(fine, lanes) * whole_tiles(coarse, tile_rows) * met

@@ -30,7 +30,8 @@ def coarse_side(axes: list[AxisShifts], split: int, block: list[int]) -> Side:
     halos[-1] = 0 if split == len(outer) else last.span - 1
     return Side(
         {
-            "size": last.coarse_size, "step": 1, "low": 0, "halo": halos[-1], "slack": 0,
+            "size": last.coarse_size, "step": 1, "low": 0, "scale": 1, "halo": halos[-1],
+            "slack": 0,
             "combinations": 1, "width": 1, "contiguous": 1,
         },
         {
@@ -59,8 +60,9 @@ def fine_side(axes: list[AxisShifts], block: list[int], *, planes: bool) -> Side
     return Side(
         {
             "size": last.fine_size, "step": last.stride, "low": last.low,
-            "halo": last.span - 1, "slack": FAR, "combinations": len(combinations),
-            "width": width, "contiguous": width if width == last.stride else 0,
+            "scale": last.scale, "halo": last.span - last.scale, "slack": FAR,
+            "combinations": len(combinations), "width": width,
+            "contiguous": width if runs_on(last) else 0,
         },
         {
             "source_steps": [0] * len(outer),
@@ -71,11 +73,16 @@ def fine_side(axes: list[AxisShifts], block: list[int], *, planes: bool) -> Side
             "residues": [residue for combination in combinations for residue in combination],
             "last_residues": [*last.residues],
             "pitches": pitches_of(
-                size + axis.span - 1 for axis, size in zip(axes, block, strict=True)
+                axis.extent(size) for axis, size in zip(axes, block, strict=True)
             ),
         },
-        0 if planes and width == last.stride else (block[-1] + last.span - 1) * width,
+        0 if planes and runs_on(last) else last.extent(block[-1]) * width,
     )  # fmt: skip
+
+
+def runs_on(axis: AxisShifts) -> bool:
+    """Tell whether points that are packed one after another are neighbours in memory."""
+    return axis.scale * len(axis.residues) == axis.stride
 
 
 def all_shifts(axes: list[AxisShifts], plane: int, pitches: list[int]) -> list[int]:
