@@ -119,7 +119,7 @@ def compare(dtype: str, line: Line, layout: str, columns: int) -> None:
             wanted, np.roll(source, -start), (line.reads, line.places), line.counts,
             (line.channels, pitch), steps, columns,
         )  # fmt: skip
-        numbers = *line.counts, line.channels, pitch, *steps, *residues
+        numbers = *line.counts, line.channels, pitch, *steps, *residues, columns
         made.call(names[columns], computed, source[start:], *tables, *numbers)
 
         np.testing.assert_array_equal(computed, wanted, f"{line.counts}, {line.channels} channels")
@@ -155,6 +155,31 @@ def test_packed_panels_equal_their_meaning(dtype: str, layout: str, table: str) 
 
 
 @every_type
+@every_layout
+def test_lines_packed_as_they_lie_equal_their_meaning(dtype: str, layout: str) -> None:
+    """All channels of a point side by side, however many; nobody reads the tables."""
+    made, names = code(dtype)
+    for line in lines("one run", host_machine().lanes(dtype)):
+        if line.channels > 1:
+            points = int(line.reads.max(initial=0)) + 1
+            steps = LAYOUTS[layout](points, line.channels)
+            corners = [x * s + c * t for x in (0, points) for c in (0, line.channels)
+                       for s, t in [steps]]  # fmt: skip
+            start = -min(corners)
+            source = whole_numbers((start + max(corners) + 1,), dtype, points, most=100)
+            wanted = np.full(len(line.reads) * line.channels + 20, GUARD, accumulator(dtype))
+            computed = wanted.copy()
+            pack_line_meaning(
+                wanted, np.roll(source, -start), (line.reads, line.places), line.counts,
+                (line.channels, 0), steps, line.channels,
+            )  # fmt: skip
+            numbers = *line.counts, line.channels, 0, *steps, 1, 0, line.channels
+            made.call(names[1], computed, source[start:], 0, 0, *numbers)
+
+            np.testing.assert_array_equal(computed, wanted, f"{line.counts}, {line.channels}")
+
+
+@every_type
 def test_zeros_of_a_panel_are_as_wide_as_the_panel(dtype: str) -> None:
     """Where there is nothing to read, channels that there are none for become zero too."""
     lanes = host_machine().lanes(dtype)
@@ -163,7 +188,9 @@ def test_zeros_of_a_panel_are_as_wide_as_the_panel(dtype: str) -> None:
         points = np.full((4, columns), GUARD, accumulator(dtype))
         places = np.array([0, 2, BEHIND])
         nothing = np.zeros(1, points.dtype)
-        made.call(names[columns], points, nothing, places, places, 1, 0, 1, 1, 0, 1, 1, 0, 0)
+        made.call(
+            names[columns], points, nothing, places, places, 1, 0, 1, 1, 0, 1, 1, 0, 0, columns
+        )
 
         assert not points[[0, 2]].any()
         assert (points[[1, 3]] == GUARD).all()
@@ -180,7 +207,7 @@ def test_a_line_outside_the_picture_does_not_read_it(dtype: str, layout: str, co
     count = 2 * lanes + 1
     table = np.append(np.arange(count), BEHIND)
     target = np.full(count * width + 20, GUARD, accumulator(dtype))
-    numbers = count, 0, 0, 1, 0, *LAYOUTS[layout](count, 1), 1, 0
+    numbers = count, 0, 0, 1, 0, *LAYOUTS[layout](count, 1), 1, 0, width
     made.call(names[width], target, 0, table, table, *numbers)
 
     assert not target[:-20].any()
@@ -199,7 +226,7 @@ def test_the_comparison_can_fail(columns: str) -> None:
     source = np.arange(lanes * count, dtype=np.float32)
     packed = np.zeros((3, lanes * count * width), np.float32)
     for target, reads, side in zip(packed, (straight, crooked, crooked), (1, 0, 1), strict=True):
-        numbers = 0, count, 0, lanes, count, 1, count, side, 0
+        numbers = 0, count, 0, lanes, count, 1, count, side, 0, width
         made.call(names[width], target, source, reads, straight, *numbers)
 
     assert (packed[0] != packed[1]).sum() == lanes

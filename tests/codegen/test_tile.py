@@ -191,8 +191,8 @@ def test_sums_may_go_back_where_they_began(tile: Tile) -> None:
 def test_a_correlate_tile_equals_its_meaning(tile: Tile, depth: int, pitch: int) -> None:
     """It goes on from what is there or begins elsewhere; rows lie in planes, or side by side."""
     made, _, names = code()
-    steps = pitch or 1, CORRELATE_VECTORS * tile.lanes
-    for segments, fresh, count in product(SEGMENTS, (False, True), (0, 1, 3)):
+    for segments, fresh, count, apart in product(SEGMENTS, (False, True), (0, 1, 3), (1, 3)):
+        steps = pitch or apart, CORRELATE_VECTORS * tile.lanes
         data = whole_numbers((300,), sums_type(tile), depth)
         other = whole_numbers((90 + steps[1] * (DEPTHS[-1] + 1),), sums_type(tile), segments)
         rows = offsets(count * tile.rows, 90, 1).reshape(count, tile.rows)
@@ -209,9 +209,9 @@ def test_a_correlate_tile_equals_its_meaning(tile: Tile, depth: int, pitch: int)
             correlate_tile_meaning(sums, start, data, other, *tables, depth, steps)
         size = tile.rows * tile.columns
         # As they are, or every other of so many planes.
-        apart = [np.repeat(table, 2) for table in (starts, others)]
-        for some, planes in (((starts, others), (1, 99, segments)), (apart, (segments, 2, 1))):
-            numbers = *planes, depth, count, size, 0 if fresh else size
+        twice = [np.repeat(table, 2) for table in (starts, others)]
+        for some, planes in (((starts, others), (1, 99, segments)), (twice, (segments, 2, 1))):
+            numbers = *planes, depth, count, size, 0 if fresh else size, apart
             computed = before.copy()
             start = begun if fresh else computed
             made.call(names[tile, pitch], computed, start, data, other, rows, *some, *numbers)
@@ -258,7 +258,7 @@ def test_a_tile_across_groups_equals_that_of_each(tile: Tile, depth: int) -> Non
         correlate_tile_meaning(sums, sums.copy(), *sides, *tables, depth, (1, step))
         expected[..., lane] = sums
     tables = rows * lanes, segments * lanes, others * lanes
-    numbers = 1, 99, 3, depth, 1, 0, 0
+    numbers = 1, 99, 3, depth, 1, 0, 0, 0
     made.call(names[tile, 0], computed, computed, data, other, *tables, *numbers)
 
     np.testing.assert_array_equal(computed, expected)

@@ -6,7 +6,7 @@ from functools import cache
 from plan.plans import SIDES, Form, Parts, a_layer, caches
 from tconv.plan import Plan, correlate_form
 from tconv.plan.machine import AVX2, Machine
-from tconv.problem import Axis, Operand, Problem
+from tconv.problem import Axis, Layout, Operand, Problem
 
 NATURAL, SWAPPED = SIDES
 GROUPS = correlate_form.Form(groups=8)
@@ -38,10 +38,16 @@ def many(problem: Problem) -> Problem:
     return replace(problem, groups=10)
 
 
+def last(problem: Problem) -> Problem:
+    """Return the same with channels side by side."""
+    return replace(problem, coarse_layout=Layout("n x gc"), fine_layout=Layout("n x gf"))
+
+
 FAR = Axis(9, 3, 3, 1, 3, 1)  # windows as long as the picture
 ONCE = Axis(9, 1, 3, 4, 2, 1)  # a single window
 SPARSE = Axis(80, 4, 3, 20, 2, 2)  # windows apart: most residues are never read
 HALF = Axis(20, 5, 2, 4, 1, 1)  # half of the residues are never read, but packed in no time
+LONG = Axis(200, 5, 12, 40, 1, 1)  # the same, and points that meet a tap lie far apart
 LINES = (1, 2, 7)  # some lines of an image: the last block has one
 
 CASES = {
@@ -113,7 +119,15 @@ CASES = {
         layer(7, 9, SPARSE, SPARSE), Form(NATURAL), {"b_width": 3, "b_contiguous": 0}
     ),
     "all residues": Case(layer(7, 9, HALF, HALF), Form(NATURAL), {"b_width": 4, "b_contiguous": 4}),
-    "swapped, all residues": Case(layer(9, 2, HALF, HALF), Form(SWAPPED), {"a_contiguous": 4}),
+    "swapped, lines as they lie": Case(
+        layer(9, 2, HALF, HALF), Form(SWAPPED), {"a_scale": 4, "a_contiguous": 1, "a_beside": 1}
+    ),
+    "swapped, channels last": Case(
+        last(layer(9, 2, HALF, HALF)), Form(SWAPPED), {"a_beside": 2, "a_next": 8, "split": 2}
+    ),
+    "swapped, all residues": Case(
+        layer(9, 2, HALF, LONG), Form(SWAPPED), {"a_contiguous": 40, "a_scale": 1}
+    ),
     "swapped, windows apart": Case(
         layer(9, 2, SPARSE, SPARSE), Form(SWAPPED), {"a_width": 3, "a_contiguous": 0}
     ),

@@ -96,6 +96,9 @@ MORE_CHANGES = [
     ("windows apart", Change("b_contiguous", +1)),
     ("windows apart", Change("b_width", -1)),
     ("swapped, windows apart", Change("a_contiguous", +1)),
+    *((case, Change(name, by)) for by in (-1, 1) for name in ("a_beside", "a_next", "a_scale")
+      for case in ("swapped, lines as they lie", "swapped, channels last")),
+    *(("natural", Change(name, by)) for name in ("a_next", "b_scale") for by in (-1, 1)),
 ]  # fmt: skip
 
 
@@ -127,7 +130,7 @@ def test_pieces_without_room_for_what_all_workers_see_are_refused(case: str) -> 
 
 def test_a_plan_for_lower_tiles_is_refused() -> None:
     """Tables and sums are laid out for tiles of one height."""
-    assert refused(plan_of("natural"), AVX512) == "a row is a channel that was not packed."
+    assert refused(plan_of("natural"), AVX512) == "channels lie side by side in part."
 
 
 def swap_taps(recipe: Correlate) -> Correlate:

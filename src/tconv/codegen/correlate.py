@@ -190,7 +190,7 @@ def _multiply_block(  # noqa: PLR0913 - which block of what
             with counted(b, part.shifts) as shift:
                 tap = b.select(swapped, number(0), b.add(part.taps[0], shift.index))
                 met = what_meets(b, r, segments, run, tap)
-                moved = b.mul(b.add(r.at("shifts", tap), met.point), r.b_next)
+                moved = b.mul(b.add(r.at("shifts", tap), met.point), number(shape.columns))
                 where = (
                     place(b, side_a, b.mul(met.point, r.a_next)),
                     place(b, side_b, b.add(along, moved)),
@@ -233,8 +233,7 @@ def _multiply_run(  # noqa: PLR0913 - which run of what
         start = b.select(fresh, nothing, sums)
         start_step = b.select(fresh, number(0), tile_sums)
         rows = place(b, r.row_offsets, b.add(part.row_entry, b.add(first, begin)))
-        steps = [count, tile_sums, start_step]
-        steps += [r.a_next, r.b_next]
+        steps = [count, tile_sums, start_step, r.a_next]
         arguments = [sums, start, side_a, side_b, rows, *tables, *counts, *steps]
         with b.if_else(panel.wide) as (wide, narrow):
             for case, vectors in ((wide, shape.vectors), (narrow, 1)):

@@ -35,7 +35,6 @@ from tconv.codegen.tally import Tally, emit_tally
 from tconv.plan.grouped_weights import ARRAYS, FIELDS
 from tconv.plan.stretches import ROWS
 
-
 MANY_PANELS = 4  # of a point: memory does not foresee lines so far apart
 
 

@@ -272,8 +272,9 @@ def emit_correlate_tile(module: ir.Module, tile: Tile, pitch: int = 0) -> ir.Fun
 
     Both sides are data here: the depth runs along points, and the vectors along the other side's
     channels, whose points lie two vectors apart.  With a ``pitch`` the rows lie side by side
-    from where the first is, and points so far apart: one stream that needs one address.  A tile
-    ``across`` has groups in the lanes of both sides: a row's points lie one vector apart.
+    from where the first is, and points so far apart: one stream that needs one address.  Without
+    one the last number tells how far apart points lie.  A tile ``across`` has groups in the
+    lanes of both sides: a row's points lie one vector apart.
     """
     scalar = FLOATS[tile.dtype]
     vector = ir.VectorType(scalar, tile.lanes)
@@ -281,14 +282,14 @@ def emit_correlate_tile(module: ir.Module, tile: Tile, pitch: int = 0) -> ir.Fun
     made, b = function(
         module,
         f"correlate_{tile.name}_{pitch}",
-        [*[pointer] * 4, *[table] * 3, *[I64] * 9],
+        [*[pointer] * 4, *[table] * 3, *[I64] * 8],
     )
     _, _, data, other, _, segments, other_segments, planes, plane_step, count, depth, *_ = made.args
     for argument in made.args[2:7]:  # sums may go back where they started
         argument.add_attribute("noalias")
     whole = b.and_(depth, number(-tile.unroll))
     step = CORRELATE_VECTORS * tile.lanes
-    tiles, sums_step, start_step, row_step, line_step = made.args[11:]
+    tiles, sums_step, start_step, row_step = made.args[11:]
 
     def multiply(point: Turn, points: list[ir.Value], unrolled: int) -> list[ir.Value]:
         if not pitch:
@@ -315,7 +316,7 @@ def emit_correlate_tile(module: ir.Module, tile: Tile, pitch: int = 0) -> ir.Fun
             each = Turn(point.index, others, point.following)
             elements = [place(b, at, offset) for offset in offsets]
             totals = _multiply(b, tile, elements, each, None, of_line=0)
-            ends = place(b, at, row_step), place(b, others[0], line_step)
+            ends = place(b, at, row_step), place(b, others[0], step)
             point.carried = [*ends, *totals]
         return point.carried[2:]
 

@@ -39,7 +39,7 @@ class CorrelateRun:
         self.swapped = self.r.swapped != 0
         self.panel = self.columns // recipe.groups  # channels of one
         # Channels of side A that lie side by side.
-        self.a_rows = 1 if self.swapped or recipe.groups > 1 else tile_rows
+        self.a_rows = self.r.a_beside
         self.groups = -(-problem.groups // recipe.groups)  # or vectors of them
         self.taps = [*product(*(range(axis.taps) for axis in problem.axes))]
 
@@ -74,12 +74,18 @@ class CorrelateRun:
         due = (len(problem.axes), problem.groups, rows, columns, rows, columns)
         demand(found == due, "sizes are not the problem's", found)
         r.positive("pieces", "run_points", "sums", "a_plane", "b_plane")
-        r.positive("block_tiles", "block_panels", "a_width", "b_width")
+        r.positive("block_tiles", "block_panels", "a_width", "b_width", "a_scale", "a_beside")
         r.positive(*(f"{name}_chunks" for name in ("tap", "row", "panel")))
         r.positive(*(f"chunk_{name}" for name in ("taps", "rows", "panels")))
         steps = dict.fromkeys(("a_source_steps", "b_source_steps"), r.outer)
         r.room({**steps, "target_taps": len(self.taps)})
         demand(r.sums % recipe.lanes == 0, "sums end inside a vector", r.sums)
+        beside = 1 if self.swapped or recipe.groups > 1 else self.height
+        among = self.swapped and r.a_beside == rows
+        demand(among or r.a_beside == beside, "channels lie side by side in part", r.a_beside)
+        apart = r.a_scale * r.a_beside * recipe.groups
+        alike = r.a_next == apart and r.b_scale == 1
+        demand(alike, "points do not lie as far apart as tiles read them", r.a_next)
         left = r.columns - (r.panels - 1) * self.panel
         demand(0 < left <= self.panel, "panels do not take every channel once", r.panels)
 
@@ -184,7 +190,9 @@ class CorrelateRun:
         channels = planes * self.a_rows
         if self.recipe.groups > 1:
             demand((shifts == 0).all(), "a row begins inside a plane", part)
-        elif not self.swapped:  # a tile begins where its first row does, the others beside it
+        elif self.swapped:  # channels of a point lie side by side, or in planes
+            channels, shifts = channels + shifts % self.a_rows, shifts // self.a_rows
+        else:  # a tile begins where its first row does, the others beside it
             channels, shifts = channels + shifts, np.zeros_like(shifts)
         packed = ((channels >= 0) & (channels < self._packed_rows(part))).all()
         demand(packed, "a row is a channel that was not packed", part)

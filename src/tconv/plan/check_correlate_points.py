@@ -83,11 +83,13 @@ class CorrelatePoints:
         t = {name: r.outer_of(f"{side}_{name}") for name in ("sizes", "steps", "lows", "halos")}
         first = block.starts[-1] * n["step"] + n["low"]
         limit = min(n["size"], block.stops[-1] * n["step"] + n["slack"])
-        points = (block.counts[-1] + n["halo"]) * n["width"]
+        points = (block.counts[-1] * n["scale"] + n["halo"]) * n["width"]
         quotients, rests = np.divmod(np.arange(points), n["width"])
-        reads = quotients * n["step"] + r.part(f"{side}_last_residues", 0, n["width"])[rests]
+        step = n["step"] // n["scale"]
+        demand(step * n["scale"] == n["step"], "points are packed between others", side)
+        reads = quotients * step + r.part(f"{side}_last_residues", 0, n["width"])[rests]
         places = quotients + rests * r.plane
-        if n["contiguous"] and width == 1:  # computed, not noted
+        if n["contiguous"] and side == "a" and self.swapped:  # computed, not noted
             whole = n["contiguous"] == n["width"]
             demand(whole, "points go to planes of other residues", (side, n["contiguous"]))
         else:
@@ -147,7 +149,8 @@ class CorrelatePoints:
             offsets = np.zeros(1, np.int64)
             for d in order:
                 offsets = np.add.outer(offsets, np.arange(apart[d]) * pitches[d]).ravel()
-            found.append(np.add.outer(offsets, np.arange(run)).reshape(shape))
+            along = np.arange(run) * r.scalars[f"{side}_scale"]
+            found.append(np.add.outer(offsets, along).reshape(shape))
         return found[0], found[1]
 
     def _check_runs(self, shape: tuple[int, int, int]) -> None:

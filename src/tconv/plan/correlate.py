@@ -36,7 +36,6 @@ SIDE_SCALARS = (
     "g", "c", "x",  # element steps, by each call
     "size", "step", "low", "scale", "halo", "slack",  # the last axis
     "combinations", "width", "contiguous", "plane", "channels", "most",
-    "beside", "next",  # channels that lie side by side; elements from point to point
 )  # fmt: skip
 SIDE_ARRAYS = (
     "source_steps",  # one for each outer axis, filled in by each call
@@ -49,6 +48,7 @@ SCALARS = (
     "side_a", "side_b", "target", "zeros", "flag", "common",  # addresses, filled in by each call
     *(f"a_{name}" for name in SIDE_SCALARS),
     *(f"b_{name}" for name in SIDE_SCALARS),
+    "a_beside", "a_next",  # channels that lie side by side; elements from point to point
     "target_g", "target_row", "target_column", "target_x", "tap_run", "stream",  # by each call
     "outer",  # axes but the last; the batch is the first of them
     "split",  # outer axes whose lines are not one run
@@ -151,9 +151,7 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     fine_pitches = pitches_of(axis.extent(size) for axis, size in zip(axes, block, strict=True))
     plane = fine_pitches[0] * block[0]
     met = math.prod(axis.meetings() / (axis.taps * axis.coarse_size) for axis in problem.axes)
-    split = len(axes) - 1
-    if axes[-1].scale == 1:
-        split = _choose_split(axes, block, [*fine_pitches, 1], 1 if swapped else met)
+    split = _choose_split(axes, block, [*fine_pitches, 1], 1 if swapped else met)
     coarse = coarse_side(axes, split, block)
     fine = fine_side(axes, block, planes=swapped)
     a, b = (fine, coarse) if swapped else (coarse, fine)
@@ -213,9 +211,7 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
         "a_channels": rows,
         "b_channels": wide,
         "a_beside": beside,
-        "b_beside": panel,
         "a_next": (axes[-1].scale if swapped else 1) * beside * together,
-        "b_next": columns,
         "a_most": rows if swapped else parts.chunk_rows,
         "b_most": parts.chunk_panels * panel,
         "outer": len(axes) - 1,
@@ -332,7 +328,7 @@ def _row_offsets(
         here = [divmod(channel, beside) for channel in range(rows)]
         offsets = [s * beside + tile * a_plane + row for s in shifts for tile, row in here]
     else:
-        here = (divmod(channel % chunk_rows, beside) for channel in range(rows))
+        here = [divmod(channel % chunk_rows, beside) for channel in range(rows)]
         offsets = [tile * a_plane + row for tile, row in here]
     return offsets + offsets[-1:] * tile_rows  # rows of a last tile that there are none for
 
@@ -383,7 +379,7 @@ def _choose_split(axes: list[AxisShifts], block: list[int], pitches: list[int], 
     """Return how many outer axes stay apart; the lines of the others become one run.
 
     A run goes over the points between lines too, where the coarse side is zero.  Of lines that
-    all stay apart only those points are taken that a tap meets.
+    all stay apart only those points are taken that a tap meets.  Lines as they lie are no run.
     """
 
     def cost(split: int) -> float:
@@ -391,4 +387,4 @@ def _choose_split(axes: list[AxisShifts], block: list[int], pitches: list[int], 
         share = met if split == len(axes) - 1 else 1
         return math.prod(block[:split]) * (run * share + SEGMENT)
 
-    return min(range(len(axes)), key=cost)
+    return min(range(len(axes)) if axes[-1].scale == 1 else [len(axes) - 1], key=cost)
