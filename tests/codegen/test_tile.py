@@ -211,7 +211,7 @@ def test_a_correlate_tile_equals_its_meaning(tile: Tile, depth: int, pitch: int)
         # As they are, or every other of so many planes.
         twice = [np.repeat(table, 2) for table in (starts, others)]
         for some, planes in (((starts, others), (1, 99, segments)), (twice, (segments, 2, 1))):
-            numbers = *planes, depth, count, size, 0 if fresh else size, apart
+            numbers = *planes, depth, count, size, 0 if fresh else size, apart, 0, 64
             computed = before.copy()
             start = begun if fresh else computed
             made.call(names[tile, pitch], computed, start, data, other, rows, *some, *numbers)
@@ -258,7 +258,7 @@ def test_a_tile_across_groups_equals_that_of_each(tile: Tile, depth: int) -> Non
         correlate_tile_meaning(sums, sums.copy(), *sides, *tables, depth, (1, step))
         expected[..., lane] = sums
     tables = rows * lanes, segments * lanes, others * lanes
-    numbers = 1, 99, 3, depth, 1, 0, 0, 0
+    numbers = 1, 99, 3, depth, 1, 0, 0, 0, 0, 64
     made.call(names[tile, 0], computed, computed, data, other, *tables, *numbers)
 
     np.testing.assert_array_equal(computed, expected)

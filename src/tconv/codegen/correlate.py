@@ -24,6 +24,7 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
+from tconv.codegen.correlate_ahead import Ahead, look_ahead, next_lines, no_stretches
 from tconv.codegen.correlate_parts import Here, Panel, Part, find_panel, find_part, sum_blocks
 from tconv.codegen.correlate_segments import fill_segments, runs_of, what_meets
 from tconv.codegen.correlate_store import Stores, store_sums
@@ -99,6 +100,7 @@ def emit_correlate(
         place(b, group, b.add(r.shared_b, panel)),
         place(b, scratch, r.scratch_b),
     )
+    ahead = no_stretches(b)
     with counted(b, last, first=first) as turn:
         block, _ = emit_block(b, r, turn.index, begins=False)
         with b.if_then(b.not_(shared)):
@@ -113,6 +115,10 @@ def emit_correlate(
             b.bitcast(place(b, scratch, getattr(r, f"scratch_{name}")), I64.as_pointer())
             for name in ("a_table", "b_table")
         ]
+        following = b.add(turn.index, number(1))
+        exists = b.icmp_signed("<", following, r.all_blocks)
+        soon, _ = emit_block(b, r, following, begins=False)
+        look_ahead(b, r, shape, part, soon, ahead, exists)
         _multiply_block(
             b,
             r,
@@ -121,7 +127,7 @@ def emit_correlate(
             part,
             block,
             (side_a, side_b, tables, scratch),
-            (begins, ends, stores),
+            (begins, ends, stores, ahead),
         )
     b.ret_void()
     return made
@@ -171,14 +177,14 @@ def _multiply_block(  # noqa: PLR0913 - which block of what
     part: Part,
     block: Block,
     sides: tuple[ir.Value, ir.Value, list[ir.Value], ir.Value],
-    turn: tuple[ir.Value, ir.Value, Stores],
+    turn: tuple[ir.Value, ir.Value, Stores, Ahead],
 ) -> None:
     """Add every tap's product of the block: short runs, so that a panel stays in the cache.
 
     ``turn`` tells whether this is the first block, and whether sums are stored after it, by what.
     """
     side_a, side_b, tables, scratch = sides
-    begins, ends, stores = turn
+    begins, ends, stores, ahead = turn
     swapped = is_swapped(b, r)
     pitch = b.mul(height_of_a(b, r, shape), number(shape.groups))
     segments = fill_segments(b, r, block, tables, (pitch, number(shape.columns)))
@@ -199,7 +205,7 @@ def _multiply_block(  # noqa: PLR0913 - which block of what
                 )
                 with b.if_then(b.or_(fresh, met.any), likely=True):
                     _multiply_run(
-                        b, r, shape, tiles, part, (here, panel), (shift.index, fresh), where
+                        b, r, shape, tiles, part, (here, panel), (shift.index, fresh, ahead), where
                     )
         with b.if_then(ends):
             store_sums(b, r, stores, shape, part, here, scratch)
@@ -212,12 +218,12 @@ def _multiply_run(  # noqa: PLR0913 - which run of what
     tiles: Tiles,
     part: Part,
     which: tuple[Here, Panel],
-    shift: tuple[ir.Value, ir.Value],
+    shift: tuple[ir.Value, ir.Value, Ahead],
     where: tuple[ir.Value, ir.Value, list[ir.Value], list[ir.Value]],
 ) -> None:
     """Add one run's product to the sums of one shift; the first run begins them."""
     here, panel = which
-    index, fresh = shift
+    index, fresh, ahead = shift
     side_a, side_b, tables, counts = where
     high, low = shape.rows
     nothing = r.pointer_to("zeros", side_a.type)
@@ -233,7 +239,8 @@ def _multiply_run(  # noqa: PLR0913 - which run of what
         start = b.select(fresh, nothing, sums)
         start_step = b.select(fresh, number(0), tile_sums)
         rows = place(b, r.row_offsets, b.add(part.row_entry, b.add(first, begin)))
-        steps = [count, tile_sums, start_step, r.a_next]
+        points = b.mul(b.mul(b.mul(counts[0], counts[2]), counts[3]), count)
+        steps = [count, tile_sums, start_step, r.a_next, *next_lines(b, ahead, points)]
         arguments = [sums, start, side_a, side_b, rows, *tables, *counts, *steps]
         with b.if_else(panel.wide) as (wide, narrow):
             for case, vectors in ((wide, shape.vectors), (narrow, 1)):

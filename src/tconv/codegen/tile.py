@@ -273,7 +273,8 @@ def emit_correlate_tile(module: ir.Module, tile: Tile, pitch: int = 0) -> ir.Fun
     Both sides are data here: the depth runs along points, and the vectors along the other side's
     channels, whose points lie two vectors apart.  With a ``pitch`` the rows lie side by side
     from where the first is, and points so far apart: one stream that needs one address.  Without
-    one the last number tells how far apart points lie.  A tile ``across`` has groups in the
+    one the next number tells how far apart points lie.  The last two are memory that will be
+    read soon, and how much further every turn asks for it.  A tile ``across`` has groups in the
     lanes of both sides: a row's points lie one vector apart.
     """
     scalar = FLOATS[tile.dtype]
@@ -282,14 +283,14 @@ def emit_correlate_tile(module: ir.Module, tile: Tile, pitch: int = 0) -> ir.Fun
     made, b = function(
         module,
         f"correlate_{tile.name}_{pitch}",
-        [*[pointer] * 4, *[table] * 3, *[I64] * 8],
+        [*[pointer] * 4, *[table] * 3, *[I64] * 8, ir.IntType(8).as_pointer(), I64],
     )
     _, _, data, other, _, segments, other_segments, planes, plane_step, count, depth, *_ = made.args
     for argument in made.args[2:7]:  # sums may go back where they started
         argument.add_attribute("noalias")
     whole = b.and_(depth, number(-tile.unroll))
     step = CORRELATE_VECTORS * tile.lanes
-    tiles, sums_step, start_step, row_step = made.args[11:]
+    tiles, sums_step, start_step, row_step, soon, soon_step = made.args[11:]
 
     def multiply(point: Turn, points: list[ir.Value], unrolled: int) -> list[ir.Value]:
         if not pitch:
@@ -301,43 +302,63 @@ def emit_correlate_tile(module: ir.Module, tile: Tile, pitch: int = 0) -> ir.Fun
 
     def run(origin: ir.Value, line: ir.Value, totals: list[ir.Value]) -> list[ir.Value]:
         points = [place(b, origin, offset) for offset in offsets]
-        with counted(b, whole, [line, *totals], step=tile.unroll) as main:
+        ahead, *totals = totals
+        with counted(b, whole, [ahead, line, *totals], step=tile.unroll) as main:
+            ahead, *each = main.carried
+            prefetch(b, ahead, near=2)
+            turn = Turn(main.index, each, main.following)
             for unrolled in range(tile.unroll):
-                main.carried[1:] = multiply(main, points, unrolled)
-            main.carried[0] = place(b, main.carried[0], tile.unroll * step)
-        with counted(b, depth, main.carried, first=whole) as rest:
+                turn.carried[1:] = multiply(turn, points, unrolled)
+            ends = place(b, ahead, soon_step), place(b, turn.carried[0], tile.unroll * step)
+            main.carried = [*ends, *turn.carried[1:]]
+        ahead, *each = main.carried
+        with counted(b, depth, each, first=whole) as rest:
             rest.carried[1:] = multiply(rest, points, 0)
             rest.carried[0] = place(b, rest.carried[0], step)
-        return rest.carried[1:]
+        return [ahead, *rest.carried[1:]]
 
-    def run_freely(origin: ir.Value, line: ir.Value, totals: list[ir.Value]) -> list[ir.Value]:
-        with counted(b, depth, [origin, line, *totals]) as point:
-            at, *others = point.carried
-            each = Turn(point.index, others, point.following)
-            elements = [place(b, at, offset) for offset in offsets]
-            totals = _multiply(b, tile, elements, each, None, of_line=0)
-            ends = place(b, at, row_step), place(b, others[0], step)
-            point.carried = [*ends, *totals]
-        return point.carried[2:]
-
-    with counted(b, tiles, [made.args[0], made.args[1], made.args[4]]) as turn:
-        sums, start, rows = turn.carried
+    with counted(b, tiles, [made.args[0], made.args[1], made.args[4], soon]) as turn:
+        sums, start, rows, ahead = turn.carried
         offsets = [load(b, rows, r) for r in range(1 if pitch else tile.rows)]
         begun = [load(b, start, k * tile.lanes, vector) for k in range(tile.rows * tile.vectors)]
-        with counted(b, planes, begun) as plane:
+        with counted(b, planes, [ahead, *begun]) as plane:
             first = b.mul(plane.index, plane_step)
             with counted(b, count, plane.carried) as segment:
                 entry = b.add(first, segment.index)
                 origin = place(b, data, load(b, segments, entry))
                 line = place(b, other, load(b, other_segments, entry))
-                summed = run if pitch or tile.across else run_freely
-                segment.carried = summed(origin, line, segment.carried)
+                if pitch or tile.across:
+                    segment.carried = run(origin, line, segment.carried)
+                else:
+                    segment.carried = _run_freely(
+                        b, tile, (origin, line), segment.carried, (depth, offsets, row_step)
+                    )
             plane.carried = segment.carried
-        for k, total in enumerate(plane.carried):
+        ahead, *totals = plane.carried
+        for k, total in enumerate(totals):
             store(b, total, sums, k * tile.lanes)
         steps = sums_step, start_step, number(tile.rows)
-        turn.carried = [
-            place(b, each, further) for each, further in zip(turn.carried, steps, strict=True)
-        ]
+        ends = [place(b, each, by) for each, by in zip(turn.carried[:3], steps, strict=True)]
+        turn.carried = [*ends, ahead]
     b.ret_void()
     return made
+
+
+def _run_freely(
+    b: ir.IRBuilder,
+    tile: Tile,
+    ends: tuple[ir.Value, ir.Value],
+    begun: list[ir.Value],
+    numbers: tuple[ir.Value, list[ir.Value], ir.Value],
+) -> list[ir.Value]:
+    """Multiply points that lie any step apart: unrolled, every row of each would be a pointer."""
+    depth, offsets, row_step = numbers
+    ahead, *totals = begun
+    with counted(b, depth, [*ends, *totals]) as point:
+        at, *others = point.carried
+        each = Turn(point.index, others, point.following)
+        elements = [place(b, at, offset) for offset in offsets]
+        totals = _multiply(b, tile, elements, each, None, of_line=0)
+        line = place(b, others[0], CORRELATE_VECTORS * tile.lanes)
+        point.carried = [place(b, at, row_step), line, *totals]
+    return [ahead, *point.carried[2:]]

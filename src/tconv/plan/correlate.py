@@ -145,8 +145,8 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     fine_point = item * together * fine_channels * fine_planes
     block = [axis.coarse_size for axis in axes]
     if not parts.shared:
-        most = machine.l3 // 16 if together == 1 else machine.l2 // 2
-        block = _choose_block(axes, max(coarse_point, fine_point), parts.pieces, most)
+        point = max(coarse_point, fine_point)
+        block = _choose_block(axes, point, parts.pieces, machine.l2 // 2)
     blocks = [-(-axis.coarse_size // size) for axis, size in zip(axes, block, strict=True)]
     fine_pitches = pitches_of(axis.extent(size) for axis, size in zip(axes, block, strict=True))
     plane = fine_pitches[0] * block[0]
@@ -359,8 +359,8 @@ def _shared(
 def _choose_block(axes: list[AxisShifts], point: int, pieces: int, most: int) -> list[int]:
     """Return how many points of each axis are packed at a time, in so many bytes of a side.
 
-    Tiles read short runs of them, which fit the first caches; all of it may lie in the last,
-    so that lines are seldom packed twice for two blocks that both read them.
+    Tiles read short runs of them, which fit the first cache; all of it fits the second, beside
+    what the next block reads.
     """
     sizes = [axis.coarse_size for axis in axes]
     block = list(sizes)
