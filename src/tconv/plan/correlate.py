@@ -75,6 +75,8 @@ ARRAYS = (
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
+CLOSE = 32  # bytes from point to point of a line that tiles do not notice
+OFTEN = 200  # products with an element that make up for packing it
 MOST_APART = 128  # bytes from point to point of a line: each takes a place in the first cache
 MOST_SPARE = 4  # neighbours that are packed for one that is read
 SEGMENT = 0.8  # points that could be summed while a tile turns to the next segment
@@ -112,7 +114,7 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     taps = tuple(product(*(range(axis.taps) for axis in problem.axes)))
     fine_planes = math.prod(len(axis.residues) for axis in axes)
     fine_points = fine_planes * math.prod(axis.extent(axis.coarse_size) for axis in axes)
-    along = _channels_along(problem, axes[-1], item)
+    along = _channels_along(problem, axes[-1], fine_points, item)
     runs = runs_on(axes[-1]), along > 0
     form = choose_form(problem, fine_points, (lanes, tile_rows), runs)
     swapped, together = form.swapped, form.groups
@@ -291,15 +293,19 @@ def _last_axis(problem: Problem) -> AxisShifts:
     return read
 
 
-def _channels_along(problem: Problem, last: AxisShifts, item: int) -> int:
+def _channels_along(problem: Problem, last: AxisShifts, fine_points: int, item: int) -> int:
     """Return how many channels each point of a line has, packed as it lies; 0 where it is not.
 
-    Rows of taps may be read from there if points lie close, and if most of them are read.
+    Rows of taps may be read from there if points lie close, and if most of them are read.  Others
+    are packed by residue if there is enough to do with each.
     """
     among = str(problem.layout(Operand.FINE)).endswith("f")
     along = problem.fine_channels if among else 1
     dense = MOST_SPARE * len(last.residues) >= last.stride
-    return along if dense and last.stride * along * item <= MOST_APART else 0
+    apart = last.stride * along * item
+    points = problem.batch * math.prod(axis.coarse_size * axis.taps for axis in problem.axes)
+    rare = problem.coarse_channels * points <= OFTEN * fine_points
+    return along if dense and apart <= (MOST_APART if rare else CLOSE) else 0
 
 
 def _sum_block(
