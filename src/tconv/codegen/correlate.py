@@ -233,14 +233,15 @@ def _multiply_run(  # noqa: PLR0913 - which run of what
     left = b.sub(part.tile_rows, first)
     full, rest = _split_rows(b, shape, (left, here.tiles), rows_apart(b, r, shape))
     done = b.mul(full, number(high))
+    lines = next_lines(b, ahead, (counts, full))
     for height, begin, count in ((high, number(0), full), (low, done, rest)):
         sums = place(b, shift_sums, b.mul(begin, panel.width))
         tile_sums = b.mul(number(height), panel.width)
         start = b.select(fresh, nothing, sums)
         start_step = b.select(fresh, number(0), tile_sums)
         rows = place(b, r.row_offsets, b.add(part.row_entry, b.add(first, begin)))
-        points = b.mul(b.mul(b.mul(counts[0], counts[2]), counts[3]), count)
-        steps = [count, tile_sums, start_step, r.a_next, *next_lines(b, ahead, points)]
+        soon = lines if height == high else (lines[0], number(0))
+        steps = [count, tile_sums, start_step, r.a_next, *soon]
         arguments = [sums, start, side_a, side_b, rows, *tables, *counts, *steps]
         with b.if_else(panel.wide) as (wide, narrow):
             for case, vectors in ((wide, shape.vectors), (narrow, 1)):

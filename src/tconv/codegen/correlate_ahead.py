@@ -23,7 +23,7 @@ from tconv.codegen.build import (
 from tconv.codegen.correlate_parts import Part
 
 MOST_SPARE = 2  # elements that are asked for, for one that will be read
-POINTS = 4  # that a tile multiplies while it asks for one line
+POINTS = 4  # that a tile multiplies in a turn, which asks for one line
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,15 @@ def look_ahead(  # noqa: PLR0913 - which channels of which block
     swapped = b.icmp_signed("!=", r.swapped, number(0))
     row = b.select(swapped, number(0), part.rows[0])
     panel = b.mul(part.panels[0], number(shape.panel))
-    for k, (side, channel) in enumerate((("a", row), ("b", panel))):
-        first, last = _stretch(b, r, shape, side, block, (part.group, channel))
-        store(b, b.select(exists, first, number(0)), ahead.ends, 2 * k)
-        store(b, b.select(exists, last, number(0)), ahead.ends, 2 * k + 1)
+    a, other = (
+        _stretch(b, r, shape, side, block, (part.group, channel))
+        for side, channel in (("a", row), ("b", panel))
+    )
+    some = b.icmp_signed("<", *a)
+    for k in (0, 1):
+        first = b.select(some, a[k], other[k])
+        store(b, b.select(exists, first, number(0)), ahead.ends, k)
+        store(b, b.select(b.and_(exists, some), other[k], number(0)), ahead.ends, 2 + k)
 
 
 def _stretch(  # noqa: PLR0913 - which channels of which block
@@ -112,16 +117,31 @@ def _stretch(  # noqa: PLR0913 - which channels of which block
     return begin, b.add(begin, b.mul(length, item))
 
 
-def next_lines(b: ir.IRBuilder, ahead: Ahead, points: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Return from where a tile of so many points may ask for lines, and the step to the next."""
+def next_lines(
+    b: ir.IRBuilder, ahead: Ahead, work: tuple[list[ir.Value], ir.Value]
+) -> tuple[ir.Value, ir.Value]:
+    """Return from where some tiles may ask for lines, and the step to the next.
+
+    ``work`` are what each takes, as tiles are told, and how many there are.
+    """
+    (planes, _, segments, each), tiles = work
     first, last = load(b, ahead.ends, 0), load(b, ahead.ends, 1)
-    asked = b.mul(b.sdiv(points, number(POINTS)), number(LINE))
-    after = smaller(b, b.add(first, asked), last)
+    some = b.icmp_signed("<", first, last)
+    with b.if_then(some):
+        turns = b.mul(b.mul(planes, segments), b.mul(tiles, b.sdiv(each, number(POINTS))))
+        _go_on(b, ahead, (first, last), turns)
+    return b.inttoptr(first, ir.IntType(8).as_pointer()), b.select(some, number(LINE), number(0))
+
+
+def _go_on(
+    b: ir.IRBuilder, ahead: Ahead, stretch: tuple[ir.Value, ir.Value], turns: ir.Value
+) -> None:
+    """Note what is left of a stretch after so many turns, each for a line, or the other one."""
+    first, last = stretch
+    after = smaller(b, b.add(first, b.mul(turns, number(LINE))), last)
     done = b.icmp_signed(">=", after, last)
     store(b, b.select(done, load(b, ahead.ends, 2), after), ahead.ends, 0)
     store(b, b.select(done, load(b, ahead.ends, 3), last), ahead.ends, 1)
     with b.if_then(done):
         for k in (2, 3):
             store(b, number(0), ahead.ends, k)
-    some = b.icmp_signed("<", first, last)
-    return b.inttoptr(first, ir.IntType(8).as_pointer()), b.select(some, number(LINE), number(0))
