@@ -291,6 +291,7 @@ def emit_correlate_tile(module: ir.Module, tile: Tile, pitch: int = 0) -> ir.Fun
     whole = b.and_(depth, number(-tile.unroll))
     step = CORRELATE_VECTORS * tile.lanes
     tiles, sums_step, start_step, row_step, soon, soon_step = made.args[11:]
+    quarter = b.sdiv(soon_step, number(UNROLL))  # of a line, for each point that is no turn
 
     def multiply(point: Turn, points: list[ir.Value], unrolled: int) -> list[ir.Value]:
         if not pitch:
@@ -331,14 +332,17 @@ def emit_correlate_tile(module: ir.Module, tile: Tile, pitch: int = 0) -> ir.Fun
                     segment.carried = run(origin, line, segment.carried)
                 else:
                     segment.carried = _run_freely(
-                        b, tile, (origin, line), segment.carried, (depth, offsets, row_step)
+                        b,
+                        tile,
+                        (origin, line),
+                        segment.carried,
+                        (depth, offsets, row_step, quarter),
                     )
             plane.carried = segment.carried
         ahead, *totals = plane.carried
         for k, total in enumerate(totals):
             store(b, total, sums, k * tile.lanes)
-        steps = sums_step, start_step, number(tile.rows)
-        ends = [place(b, each, by) for each, by in zip(turn.carried[:3], steps, strict=True)]
+        ends = place(b, sums, sums_step), place(b, start, start_step), place(b, rows, tile.rows)
         turn.carried = [*ends, ahead]
     b.ret_void()
     return made
@@ -349,16 +353,17 @@ def _run_freely(
     tile: Tile,
     ends: tuple[ir.Value, ir.Value],
     begun: list[ir.Value],
-    numbers: tuple[ir.Value, list[ir.Value], ir.Value],
+    numbers: tuple[ir.Value, list[ir.Value], ir.Value, ir.Value],
 ) -> list[ir.Value]:
     """Multiply points that lie any step apart: unrolled, every row of each would be a pointer."""
-    depth, offsets, row_step = numbers
-    ahead, *totals = begun
-    with counted(b, depth, [*ends, *totals]) as point:
-        at, *others = point.carried
+    depth, offsets, row_step, soon_step = numbers
+    with counted(b, depth, [*begun[:1], *ends, *begun[1:]]) as point:
+        ahead, at, *others = point.carried
+        prefetch(b, ahead, near=2)
         each = Turn(point.index, others, point.following)
         elements = [place(b, at, offset) for offset in offsets]
         totals = _multiply(b, tile, elements, each, None, of_line=0)
         line = place(b, others[0], CORRELATE_VECTORS * tile.lanes)
-        point.carried = [place(b, at, row_step), line, *totals]
-    return [ahead, *point.carried[2:]]
+        ahead = place(b, ahead, soon_step)
+        point.carried = [ahead, place(b, at, row_step), line, *totals]
+    return [point.carried[0], *point.carried[3:]]
