@@ -201,7 +201,8 @@ def _correlate(problem: Problem, recipe: Correlate, tile_rows: int) -> Numbers:
         turns += times * -(-segments // at_once) * -(-run // r.run_points)
         for side in packed:
             halos = [*r.outer_of(f"{side}_halos"), r.scalars[f"{side}_halo"]]
-            lines = math.prod(map(sum, zip(counts, halos, strict=True)))
+            scaled = [*counts[:-1], counts[-1] * r.scalars[f"{side}_scale"]]
+            lines = math.prod(map(sum, zip(scaled, halos, strict=True)))
             planes = r.scalars[f"{side}_combinations"] * r.scalars[f"{side}_width"]
             packed[side] += times * lines * planes
     row_chunks = 1 if recipe.swapped else r.row_chunks
