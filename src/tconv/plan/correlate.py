@@ -143,12 +143,12 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     if swapped:
         held.reverse()
     coarse_channels, fine_channels = held
-    coarse_point = item * together * coarse_channels // axes[-1].scale
+    coarse_point = item * together * coarse_channels
     fine_point = item * together * fine_channels * fine_planes
     block = [axis.coarse_size for axis in axes]
     if not parts.shared:
-        point = max(coarse_point, fine_point)
-        block = _choose_block(axes, point, parts.pieces, machine.l2 // 2)
+        sizes = coarse_point, fine_point
+        block = _choose_block(axes, sizes, parts.pieces, machine.l2 // 2)
     blocks = [-(-axis.coarse_size // size) for axis, size in zip(axes, block, strict=True)]
     fine_pitches = pitches_of(axis.extent(size) for axis, size in zip(axes, block, strict=True))
     plane = fine_pitches[0] * block[0]
@@ -362,7 +362,9 @@ def _shared(
     }  # fmt: skip
 
 
-def _choose_block(axes: list[AxisShifts], point: int, pieces: int, most: int) -> list[int]:
+def _choose_block(
+    axes: list[AxisShifts], points: tuple[int, int], pieces: int, most: int
+) -> list[int]:
     """Return how many points of each axis are packed at a time, in so many bytes of a side.
 
     Tiles read short runs of them, which fit the first cache; all of it fits the second, beside
@@ -374,7 +376,8 @@ def _choose_block(axes: list[AxisShifts], point: int, pieces: int, most: int) ->
     def too_large() -> bool:
         extents = (axis.extent(size) for axis, size in zip(axes, block, strict=True))
         blocks = math.prod(-(-size // part) for size, part in zip(sizes, block, strict=True))
-        return point * math.prod(extents) > most or blocks < pieces
+        coarse, fine = points[0] * math.prod(block), points[1] * math.prod(extents)
+        return max(coarse, fine) > most or blocks < pieces
 
     while max(block) > 1 and too_large():
         shrink(block, sizes, next(d for d, size in enumerate(block) if size > 1))
