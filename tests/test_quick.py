@@ -94,6 +94,69 @@ def test_every_thread_has_memory_of_its_own(data: Array) -> None:
     assert len({room.address for room in kept.spare}) == len(kept.spare) <= 8
 
 
+@pytest.mark.parametrize(
+    ("shape", "given", "groups"),
+    [
+        ((1, 8, 5, 4), SHAPE, 1),
+        ((2, 3, 16, 17), (3, 20, 3, 3), 1),  # sides change places
+        ((2, 40, 9, 8), (40, 1, 3, 3), 40),  # lanes are groups
+        ((1, 12, 9, 8), (12, 3, 3, 3), 4),
+        ((8, 16, 20, 20), (16, 1, 3, 3), 16),  # more than one part
+        ((2, 64, 12, 12), (64, 64, 3, 3), 1),  # in several steps
+    ],
+)
+def test_gradients_of_weights_are_known_too(
+    data: Array, shape: tuple[int, ...], given: tuple[int, ...], groups: int
+) -> None:
+    """Functions and operators, bound or not, from several threads at once."""
+    words: Any = {"padding": 1, "groups": groups}
+    asked: Any = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1],
+             "groups": groups, "data_format": "NCX", "weights_format": "IOX"}  # fmt: skip
+    fine = (shape[0], given[1] * groups, *shape[2:])
+    op = tconv.onednn.ConvTransposeBackwardWeights(**asked)
+    some = [(whole(shape, seed), whole(fine, seed + 9)) for seed in range(4)]
+    due = [
+        tconv.conv_transpose_grad_weight(first, given, second, **words) for first, second in some
+    ]
+    bound = [op.bind(second) for _, second in some]
+
+    def call(number: int) -> bool:
+        first, second = some[number]
+        for _ in range(20):
+            for result in (
+                tconv.conv_transpose_grad_weight(first, given, second, **words),
+                tconv.conv_grad_weight(second, given, first, **words),
+                op(first, second, given),
+                bound[number](first, given),
+            ):
+                assert np.array_equal(result, due[number])
+        return True
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(call, range(4)))
+    functions, operators = [*ops._CALLS], [*calls._CALLS]  # noqa: SLF001 - as above
+
+    assert (len(functions), len(operators)) == (2, 3)
+    assert all(len(each._quick) == 1 for each in bound)  # noqa: SLF001 - as above
+    assert data.size
+
+
+def test_a_bound_call_knows_the_sizes_that_are_asked_for(data: Array) -> None:
+    """Each is a call of its own; True is no size."""
+    weights = whole(SHAPE, 2)
+    bound = tconv.openvino.ConvolutionBackpropData(
+        strides=[2, 2], pads_begin=[0, 0], pads_end=[0, 0], dilations=[1, 1], reading="engine"
+    ).bind(weights)
+    for _ in range(2):
+        for size in ((11, 9), (12, 10), [12, 9]):
+            assert bound(data, size).shape == (1, 8, *size)
+        assert bound(data).shape == (1, 8, 11, 9)
+        with pytest.raises(tconv.ProblemError):
+            bound(data, (True, 9))
+
+    assert len(bound._quick) == 3  # noqa: SLF001 - as above
+
+
 def test_large_weights_keep_no_memory(data: Array) -> None:
     """What a call does not need any more is let go."""
     weights = whole((8, 64, 9, 9), 2)

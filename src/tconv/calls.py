@@ -23,7 +23,7 @@ from tconv.dialects.operator import BIAS, Operator, ShapeLike
 from tconv.errors import ProblemError, UnsupportedError
 from tconv.plan import ALGORITHMS, Plan
 from tconv.problem import Activation, Operand, Problem
-from tconv.quick import MOST_QUICK, Calls, Packed, Quick, Result, activated
+from tconv.quick import MOST_QUICK, Calls, Packed, Quick, Result, activated, pack_once
 
 _CALLS = Calls()
 
@@ -59,14 +59,12 @@ class Runnable(Operator):
             third = bias
         added, request = (third, None) if third is None or self.third in BIAS else (None, third)
         key: object = None
-        if self.wanted is not Operand.WEIGHTS and (request is None or _plain(request)):
+        if request is None or _plain(request):
             arrays: Any = first, second, added
             key = _CALLS.key((self, request), arrays)
-            quick = None if key is None else _CALLS.find(key)
-            if quick is not None:
-                done = _CALLS.run(quick, arrays, out)
-                if done is not None:
-                    return done
+            done = None if key is None else _CALLS.again(key, arrays, out)
+            if done is not None:
+                return done
         result = _compute(self, first, second, third, out, packed=None)
         if key is not None:
             _CALLS.learn(key, self, arrays, cast("tuple[int, ...] | None", request))
@@ -143,18 +141,23 @@ class Bound:
             self._second = np.array(given)
             self._bias = None if added is None else np.array(added)
         self._packed: Packed = {}
-        self._quick: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[Quick, Any]] = {}
+        self._quick: dict[object, tuple[Quick, Any]] = {}
         self._dtype = self._second.dtype
 
     def __call__(self, first: object, third: object = None, *, out: Result | None = None) -> Result:
         """Compute the result for one input; ``third`` is an optional output_shape."""
-        if third is None and type(first) is np.ndarray and first.dtype is self._dtype:
-            found = self._quick.get((first.shape, first.strides))
+        key: object = None
+        if type(first) is np.ndarray and first.dtype is self._dtype:
+            if third is None:
+                key = first.shape, first.strides
+            elif _plain(third):
+                key = first.shape, first.strides, third
+            found = self._quick.get(key)
             if found is not None:
                 result = found[0](first, found[1], out)
                 if result is not None:
                     return result
-        op = self._op
+        op, request = self._op, third
         if self._bias is not None:
             if third is not None:
                 raise ProblemError(
@@ -167,14 +170,13 @@ class Bound:
             third = self._bias
         result = _compute(op, first, self._second, third, out, packed=self._packed,
                           activation=self._activation, algorithm=self._algorithm)  # fmt: skip
-        if type(first) is not np.ndarray or first.dtype is not self._dtype:
-            return result
-        if third is self._bias and len(self._quick) < MOST_QUICK:
+        if key is not None and len(self._quick) < MOST_QUICK:
             quick = Quick.make(
-                op, first, self._second, self._bias, self._activation, self._algorithm, bound=True
-            )
+                op, cast("Array", first), self._second, self._bias, self._activation,
+                self._algorithm, request=cast("tuple[int, ...] | None", request), bound=True,
+            )  # fmt: skip
             if quick is not None:
-                self._quick[first.shape, first.strides] = quick, quick.packed(self._packed)
+                self._quick[key] = quick, quick.packed(self._second, self._packed)
         return result
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -297,15 +299,14 @@ def _compute(  # noqa: PLR0913 - the inputs of a call and what a bound one remem
     _check_sizes(title, problem)
     op.warn_if_ambiguous(resolved)
     with allocating(title, shape):
-        if op.wanted is Operand.WEIGHTS:
-            operands = dict(zip(op.given, (first, second), strict=True))
-            left, right = (operands[each] for each in problem.given)
-            with in_words_of(title):
-                run = engine.executable(problem, algorithm)
-            return run.run(left, right, None, out)
         with in_words_of(title):
             run = engine.executable(problem, algorithm, bound=packed is not None)
-        return run.run(first, _pack_once(run, second, packed), bias, out)
+        if op.wanted is Operand.WEIGHTS:
+            operands = dict(zip(op.given, (first, second), strict=True))
+            coarse, fine = (operands[each] for each in problem.given)
+            return run.run(coarse, fine, None, out)
+        weights = run.pack(second) if packed is None else pack_once(run, second, packed)
+        return run.run(first, weights, bias, out)
 
 
 def _check_bias(op: Operator, third: object) -> None:
@@ -333,13 +334,3 @@ def _check_sizes(title: str, problem: Problem) -> None:
     check_memory(title, problem.shape(problem.wanted), engine.bytes_needed(problem))
     check_window(title, problem.spatial(Operand.WEIGHTS))
     check_axes(title, len(problem.axes))
-
-
-def _pack_once(run: engine.Executable, weights: Array, packed: Packed | None) -> object:
-    """Pack weights, or find them packed: what the order depends on is the key."""
-    if packed is None:
-        return run.pack(weights)
-    key = run.packing
-    if key not in packed:
-        packed[key] = run.pack(weights)
-    return packed[key]

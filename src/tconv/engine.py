@@ -48,22 +48,20 @@ class Executable:
             self._compiled = grouped.runner(plan.solved, plan.recipe)
 
     def launch(
-        self, source: tuple[int, ...], target: tuple[int, ...], weights: tuple[int, ...]
+        self, source: tuple[int, ...], target: tuple[int, ...], second: tuple[int, ...]
     ) -> Any | None:  # noqa: ANN401 - known only with a compiler
         """Return a kernel that needs nothing but addresses, where there is one.
 
-        It takes those of the data, the result, `PackedWeights.address` and
+        It takes those of the first operand, the result, `PackedWeights.address` and
         :meth:`padded_bias` for arrays of the given strides, and returns False if it cannot
         answer for the result.
         """
-        if self._compiled is None or self.problem.wanted is Operand.WEIGHTS:
+        if self._compiled is None:
             return None
         begin = 0
         if self.plan.thin is not None:
             source, begin = self.plan.thin.strides(source)
-        watch = getattr(self._compiled, "watch", self._compiled.launch)
-        sliced = isinstance(self._compiled, SlicedRunner)
-        launch = watch(source, target, weights) if sliced else watch(source, target)
+        launch = self._compiled.ready(source, target, second)
         return launch if begin == 0 else lambda data, *others: launch(data + begin, *others)
 
     def padded_bias(self, bias: Array | None) -> Array:
@@ -81,7 +79,7 @@ class Executable:
         return problem.weights_layout, problem.groups, problem.dtype, type(recipe), order
 
     def pack(self, weights: Array) -> object:
-        """Return weights in the order that kernels read them; a copy of their values."""
+        """Return the second operand as kernels read it: weights in their order, a copy."""
         runner = self._compiled or self._taps
         return runner.pack(weights)
 

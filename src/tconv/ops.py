@@ -60,7 +60,7 @@ def conv(  # noqa: PLR0913 - torch.nn.functional's arguments
     array([[[3., 3.]]], dtype=float32)
     """
     values = stride, padding, dilation, groups, layout
-    return _forward(_Conv, _CONV, values, input, weight, bias, out)
+    return _forward(_Conv, _CONV, values, (input, weight, bias), out)
 
 
 def conv_transpose(  # noqa: PLR0913 - torch.nn.functional's arguments
@@ -85,7 +85,7 @@ def conv_transpose(  # noqa: PLR0913 - torch.nn.functional's arguments
     array([[[1., 1., 2., 1., 1.]]], dtype=float32)
     """
     values = stride, padding, output_padding, groups, dilation, layout
-    return _forward(_ConvTranspose, _CONV_TRANSPOSE, values, input, weight, bias, out)
+    return _forward(_ConvTranspose, _CONV_TRANSPOSE, values, (input, weight, bias), out)
 
 
 def conv_grad_input(  # noqa: PLR0913 - torch.nn.grad's arguments
@@ -101,10 +101,9 @@ def conv_grad_input(  # noqa: PLR0913 - torch.nn.grad's arguments
     out: Result | None = None,
 ) -> Result:
     """Return the gradient of :func:`conv` with respect to its input."""
-    op = _ConvGradInput(
-        stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout
-    )
-    return op(grad_output, weight, _given(op, input_shape), out=out)
+    values = stride, padding, dilation, groups, layout
+    arrays = grad_output, weight, None
+    return _gradient(_ConvGradInput, _CONV, values, arrays, input_shape, out)
 
 
 def conv_grad_weight(  # noqa: PLR0913 - torch.nn.grad's arguments
@@ -120,10 +119,9 @@ def conv_grad_weight(  # noqa: PLR0913 - torch.nn.grad's arguments
     out: Result | None = None,
 ) -> Result:
     """Return the gradient of :func:`conv` with respect to its weight."""
-    op = _ConvGradWeight(
-        stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout
-    )
-    return op(input, grad_output, _given(op, weight_shape), out=out)
+    values = stride, padding, dilation, groups, layout
+    arrays = input, grad_output, None
+    return _gradient(_ConvGradWeight, _CONV, values, arrays, weight_shape, out)
 
 
 def conv_transpose_grad_input(  # noqa: PLR0913 - torch.nn.grad's arguments
@@ -140,15 +138,9 @@ def conv_transpose_grad_input(  # noqa: PLR0913 - torch.nn.grad's arguments
     out: Result | None = None,
 ) -> Result:
     """Return the gradient of :func:`conv_transpose` with respect to its input."""
-    op = _ConvTransposeGradInput(
-        stride=stride,
-        padding=padding,
-        output_padding=output_padding,
-        groups=groups,
-        dilation=dilation,
-        layout=layout,
-    )
-    return op(grad_output, weight, _given(op, input_shape), out=out)
+    values = stride, padding, output_padding, groups, dilation, layout
+    arrays = grad_output, weight, None
+    return _gradient(_ConvTransposeGradInput, _CONV_TRANSPOSE, values, arrays, input_shape, out)
 
 
 def conv_transpose_grad_weight(  # noqa: PLR0913 - torch.nn.grad's arguments
@@ -165,43 +157,65 @@ def conv_transpose_grad_weight(  # noqa: PLR0913 - torch.nn.grad's arguments
     out: Result | None = None,
 ) -> Result:
     """Return the gradient of :func:`conv_transpose` with respect to its weight."""
-    op = _ConvTransposeGradWeight(
-        stride=stride,
-        padding=padding,
-        output_padding=output_padding,
-        groups=groups,
-        dilation=dilation,
-        layout=layout,
-    )
-    return op(input, grad_output, _given(op, weight_shape), out=out)
+    values = stride, padding, output_padding, groups, dilation, layout
+    arrays = input, grad_output, None
+    return _gradient(_ConvTransposeGradWeight, _CONV_TRANSPOSE, values, arrays, weight_shape, out)
 
 
-def _forward(  # noqa: PLR0913 - a tuple of them would take its time to make
+def _forward(
     kind: type[Runnable],
     names: tuple[str, ...],
     values: tuple[Any, ...],
-    data: Any,  # noqa: ANN401 - what people give, as below
-    weight: Any,  # noqa: ANN401
-    bias: Any,  # noqa: ANN401
+    arrays: tuple[Any, Any, Any],
     out: Result | None,
 ) -> Result:
     """Run, by the short way if a call like this one was checked before."""
-    key: object = None
-    types = tuple(map(type, values))
-    # True is 1 to a dictionary, but not to us; so is (True, True), in tuples of any kind.
-    if _PLAIN.issuperset(types) or all(map(_plain, values)):
-        arrays = data, weight, bias
-        key = _CALLS.key((kind, values, types), arrays)
-        quick = None if key is None else _CALLS.find(key)
-        if quick is not None:
-            done = _CALLS.run(quick, arrays, out)
-            if done is not None:
-                return done
+    key = _key(kind, values, None, arrays)
+    done = None if key is None else _CALLS.again(key, arrays, out)
+    if done is not None:
+        return done
     op = kind(**dict(zip(names, values, strict=True)))
-    result = _checked(op, data, weight, bias, out)
-    if key is not None and data.ndim == weight.ndim:
+    result = _checked(op, arrays, out)
+    if key is not None and arrays[0].ndim == arrays[1].ndim:
         _CALLS.learn(key, op, arrays)
     return result
+
+
+def _gradient(  # noqa: PLR0913 - a tuple of them would take its time to make
+    kind: type[Runnable],
+    names: tuple[str, ...],
+    values: tuple[Any, ...],
+    arrays: tuple[Any, Any, None],
+    shape: Any,  # noqa: ANN401 - what people give
+    out: Result | None,
+) -> Result:
+    """Do the same for a gradient of a given shape."""
+    if isinstance(shape, tuple):
+        shape = tuple(shape)  # torch.Size too
+    key = _key(kind, values, shape, arrays)
+    done = None if key is None else _CALLS.again(key, arrays, out)
+    if done is not None:
+        return done
+    op = kind(**dict(zip(names, values, strict=True)))
+    if shape is None:
+        parse_request(op.title(), str(op.third), shape)
+    result = op(*arrays[:2], shape, out=out)
+    if key is not None:
+        _CALLS.learn(key, op, arrays, shape)
+    return result
+
+
+def _key(
+    kind: type[Runnable], values: tuple[Any, ...], shape: object, arrays: tuple[Any, Any, Any]
+) -> object:
+    """Return what a call is known by; None if it cannot be known again."""
+    types = tuple(map(type, values))
+    # True is 1 to a dictionary, but not to us; so is (True, True), in tuples of any kind.
+    if not (_PLAIN.issuperset(types) or all(map(_plain, values))):
+        return None
+    if shape is not None and not (type(shape) is tuple and _plain(shape)):
+        return None
+    return _CALLS.key((kind, values, types, shape), arrays)
 
 
 def _plain(value: object) -> bool:
@@ -211,8 +225,9 @@ def _plain(value: object) -> bool:
     return isinstance(value, (int, str, np.integer))
 
 
-def _checked(op: Runnable, data: object, weight: object, bias: object, out: Any) -> Result:  # noqa: ANN401 - checked later
+def _checked(op: Runnable, arrays: tuple[Any, Any, Any], out: Any) -> Result:  # noqa: ANN401 - checked later
     """Run with or without a batch, as torch does."""
+    data, weight, bias = arrays
     first, second = (
         take_array(op.title(), name, value)
         for name, value in zip(op.inputs, (data, weight), strict=True)
@@ -222,13 +237,6 @@ def _checked(op: Runnable, data: object, weight: object, bias: object, out: Any)
     whole = out[None] if isinstance(out, np.ndarray) else out
     result = op(first[None], weight, bias, out=whole)[0]
     return result if out is None else cast("Result", out)
-
-
-def _given(op: Runnable, shape: object) -> object:
-    """Let torch.Size pass as a shape; refuse to go without one."""
-    if shape is None:
-        parse_request(op.title(), str(op.third), shape)
-    return tuple(shape) if isinstance(shape, tuple) else shape
 
 
 FUNCTIONS: dict[str, type[Runnable]] = {

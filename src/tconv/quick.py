@@ -54,9 +54,13 @@ class Quick:
         run = engine.executable(activated(resolved.problem, activation), algorithm, bound=bound)
         strides = np.empty(run.problem.shape(op.wanted), first.dtype).strides
         whole = all(stride % first.itemsize == 0 for stride in (*first.strides, *second.strides))
-        launch = run.launch(first.strides, strides, second.strides) if whole else None
+        turned = op.given != run.problem.given  # of two sides, documents have either one first
+        ends = (second, first) if turned else (first, second)
+        launch = run.launch(ends[0].strides, strides, ends[1].strides) if whole else None
         if launch is None:
             return None
+        if turned:
+            launch = _turned(launch)
         quick = Quick(run, launch, bias)
         if not bound:
             quick._repacking = run.repacking(second.strides)
@@ -78,9 +82,9 @@ class Quick:
         repacking.spare.append(packed)
         return result
 
-    def packed(self, known: Packed) -> Any:  # noqa: ANN401 - as above
-        """Return the weights that the call before this one packed."""
-        return known[self._run.packing]
+    def packed(self, second: Array, known: Packed) -> Any:  # noqa: ANN401 - as above
+        """Return what is bound as the call before this one packed it."""
+        return pack_once(self._run, second, known)
 
     def __call__(
         self,
@@ -110,6 +114,19 @@ class Quick:
         return None if done is False else out
 
 
+def pack_once(run: engine.Executable, second: Array, packed: Packed) -> Any:  # noqa: ANN401 - as above
+    """Pack weights, or find them packed: what the order depends on is the key."""
+    key = run.packing
+    if key not in packed:
+        packed[key] = run.pack(second)
+    return packed[key]
+
+
+def _turned(launch: Any) -> Any:  # noqa: ANN401 - as above
+    """Return a launch that takes the first operand for the second."""
+    return lambda first, target, second, added: launch(second, target, first, added)
+
+
 class Calls:
     """Calls that were checked before, by what was asked and the shapes and strides of arrays."""
 
@@ -134,18 +151,16 @@ class Calls:
         shapes = first.shape, first.strides, second.shape, second.strides, bias.shape
         return asked, dtype, shapes
 
-    def find(self, key: object) -> Quick | None:
-        """Return the quick way of a call, where one is known."""
-        try:
-            return self._known.get(key)
-        except TypeError:  # a list is a good argument, but no key
-            return None
-
-    @staticmethod
-    def run(
-        quick: Quick, arrays: tuple[Array, Array, Array | None], out: Result | None
+    def again(
+        self, key: object, arrays: tuple[Array, Array, Array | None], out: Result | None
     ) -> Result | None:
         """Return the result of a call that is known; None if it needs a closer look."""
+        try:
+            quick = self._known.get(key)
+        except TypeError:  # a list is a good argument, but no key
+            return None
+        if quick is None:
+            return None
         first, second, bias = arrays
         if out is not None and (
             not isinstance(out, np.ndarray)

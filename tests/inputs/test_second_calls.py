@@ -14,20 +14,38 @@ from inputs.forms import FORMS, WRITABLE, Array, bits, definition, unaligned
 SEVEN = 7
 FUNCTIONS = ("tconv.conv", "tconv.conv_transpose")
 BOUND = ("onnx.Conv", "onnx.ConvTranspose", "onednn.ConvTranspose", "openvino.GroupConvolution")
+GRADIENTS = (
+    "tconv.conv_grad_input",
+    "tconv.conv_grad_weight",
+    "tconv.conv_transpose_grad_input",
+    "tconv.conv_transpose_grad_weight",
+    "onednn.ConvolutionBackwardWeights",
+    "onednn.ConvTransposeBackwardWeights",
+)
+BOUND_SIDES = (
+    "bound onednn.ConvolutionBackwardWeights",
+    "bound onednn.ConvTransposeBackwardWeights",
+)
 
 Caller = Callable[..., Any]
 
 
+class Shape(tuple[Any, ...]):
+    """A tuple of another type, like torch.Size."""
+
+    __slots__ = ()
+
+
 def warmed(name: str) -> tuple[Callee, Caller]:
     """Return a way to call that has already been used, with and without ``out``."""
-    callee = CALLEES[name]
+    callee = CALLEES[name.removeprefix("bound ")]
     first, second = callee.arrays()
     call: Caller = callee.run
-    if name in BOUND:
+    if name in BOUND + BOUND_SIDES:
         bound = callee.op().bind(second)
 
         def call(data: Any, _: Any, *, out: Any = None) -> Any:  # noqa: ANN401 - any input
-            return bound(data, out=out)
+            return bound(data, callee.third, out=out)
 
     for _ in range(3):
         call(first, second)
@@ -35,11 +53,13 @@ def warmed(name: str) -> tuple[Callee, Caller]:
     return callee, call
 
 
+each_call = pytest.mark.parametrize("name", [*FUNCTIONS, *GRADIENTS, *BOUND, *BOUND_SIDES])
 each_name = pytest.mark.parametrize("name", [*FUNCTIONS, *BOUND])
 each_function = pytest.mark.parametrize("name", FUNCTIONS)
+each_unbound = pytest.mark.parametrize("name", [*FUNCTIONS, *GRADIENTS])
 
 
-@each_name
+@each_call
 def test_a_second_call_gives_the_same_bits(name: str) -> None:
     """Fresh, and not the array of the call before."""
     callee, call = warmed(name)
@@ -51,7 +71,7 @@ def test_a_second_call_gives_the_same_bits(name: str) -> None:
     assert not np.shares_memory(one, two)
 
 
-@each_name
+@each_call
 def test_other_numbers_of_the_same_shape_give_their_own_result(name: str) -> None:
     """Shapes are remembered, numbers are not."""
     callee, call = warmed(name)
@@ -61,7 +81,7 @@ def test_other_numbers_of_the_same_shape_give_their_own_result(name: str) -> Non
     assert bits(call(first, second)) == bits(definition(callee, (first, second)))
 
 
-@each_function
+@each_unbound
 def test_weights_are_read_anew(name: str) -> None:
     """Only bind fixes them; here a change between two calls shows."""
     callee, call = warmed(name)
@@ -72,7 +92,7 @@ def test_weights_are_read_anew(name: str) -> None:
     assert bits(call(first, second)) == bits(definition(callee, (first, second)))
 
 
-@each_name
+@each_call
 @pytest.mark.parametrize("note", list(wrong_outs(CALLEES["tconv.conv"])))
 def test_a_wrong_out_is_refused_the_second_time_too(name: str, note: str) -> None:
     """Nothing is written, least of all into an input."""
@@ -81,7 +101,7 @@ def test_a_wrong_out_is_refused_the_second_time_too(name: str, note: str) -> Non
     for mine, theirs in words.items():
         note = note.replace(f"overlaps {mine} ", f"overlaps {theirs} ")
     wrong = wrong_outs(callee)[note]
-    if name in BOUND and f"overlaps {callee.inputs[1]} " in note:
+    if name in BOUND + BOUND_SIDES and f"overlaps {callee.inputs[1]} " in note:
         return  # the bound weights are a copy
     before = [bits(array) for array in wrong.inputs]
 
@@ -91,7 +111,7 @@ def test_a_wrong_out_is_refused_the_second_time_too(name: str, note: str) -> Non
     assert [bits(array) for array in wrong.inputs] == before
 
 
-@each_name
+@each_call
 @pytest.mark.parametrize("form", list(WRITABLE))
 def test_another_form_of_out_is_written_the_second_time_too(name: str, form: str) -> None:
     """Strides of ``out`` are looked at in every call."""
@@ -104,7 +124,7 @@ def test_another_form_of_out_is_written_the_second_time_too(name: str, form: str
         np.testing.assert_array_equal(out, definition(callee, arrays))
 
 
-@each_name
+@each_call
 @pytest.mark.parametrize("form", list(FORMS))
 def test_another_form_of_the_inputs_is_read_the_second_time_too(name: str, form: str) -> None:
     """Strides, byte order and alignment of the inputs are looked at in every call."""
@@ -116,7 +136,7 @@ def test_another_form_of_the_inputs_is_read_the_second_time_too(name: str, form:
         np.testing.assert_array_equal(result, definition(callee, arrays))
 
 
-@each_name
+@each_call
 def test_both_inputs_may_share_one_foreign_byte_order(name: str) -> None:
     """One dtype object for both arrays, as a file of another machine has it."""
     callee, call = warmed(name)
@@ -128,7 +148,7 @@ def test_both_inputs_may_share_one_foreign_byte_order(name: str) -> None:
         np.testing.assert_array_equal(call(*swapped), expected)
 
 
-@each_name
+@each_call
 def test_unaligned_inputs_with_the_strides_of_earlier_ones_are_read(name: str) -> None:
     """An odd address is no reason for another result."""
     callee, call = warmed(name)
@@ -149,6 +169,40 @@ def test_weights_may_become_infinite_between_two_calls(name: str, special: float
     wild.reshape(-1)[3] = special
     for weights in (second, wild, second, wild):
         np.testing.assert_array_equal(call(first, weights), definition(callee, (first, weights)))
+
+
+@pytest.mark.parametrize("name", [*GRADIENTS, *BOUND_SIDES])
+@pytest.mark.parametrize("special", [np.nan, np.inf])
+def test_numbers_may_become_infinite_between_two_calls(name: str, special: float) -> None:
+    """On either side: an infinity meets no zeros around the picture."""
+    callee, call = warmed(name)
+    first, second = callee.arrays()
+    wild = first.copy(), second.copy()
+    for each in wild:
+        each[1, 0, 0, 0] = special
+    other = second if name in BOUND_SIDES else wild[1]  # what is bound stays
+    for arrays in ((first, second), (wild[0], second), (first, other), (first, second)):
+        np.testing.assert_array_equal(call(*arrays), definition(callee, arrays))
+
+
+@pytest.mark.parametrize("name", GRADIENTS[:4])
+def test_a_shape_is_looked_at_every_time(name: str) -> None:
+    """True is not 1; a shape of another kind, or another shape, is another call."""
+    callee, call = warmed(name)
+    arrays = callee.arrays()
+    assert callee.third is not None
+    for shape in (list(callee.third), np.array(callee.third), Shape(callee.third)):
+        assert bits(call(*arrays, shape)) == bits(call(*arrays))
+    for place, size in ((0, True), (2, 3.0), (2, 0), (1, callee.third[1] + 1)):
+        wrong: list[Any] = list(callee.third)
+        wrong[place] = size
+        for kind in (tuple, list, Shape):
+            with pytest.raises(tconv.ProblemError):
+                call(*arrays, kind(wrong))
+    function = getattr(tconv, name.removeprefix("tconv."))
+    words = dict(zip(callee.inputs, arrays, strict=True))
+    with pytest.raises(tconv.ProblemError, match="_shape is None, not a list of whole numbers"):
+        function(**{callee.kind.third: None}, **words, **callee.attributes)
 
 
 @each_function

@@ -274,6 +274,29 @@ def test_nothing_but_the_result_is_written(wanted: Operand, groups: int, dtype: 
         assert (memory == kind.type(GUARD)).all()
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("batch", [1, 90])
+@pytest.mark.parametrize("groups", [7, 8, 9, 33])
+def test_weights_are_written_where_they_are_wanted(dtype: str, batch: int, groups: int) -> None:
+    """Into views of any order, from one part or several; nothing else is touched."""
+    problem = replace(depthwise(Operand.WEIGHTS), dtype=dtype, batch=batch, groups=groups)
+    axes = (Axis(18, 9, 4, 2, 1, 1), Axis(14, 7, 4, 2, 1, 1))
+    problem = replace(problem, coarse_channels=2, axes=axes)
+    arrays = given_arrays(problem)
+    expected, kind = rounded(problem, arrays), numpy_dtype(dtype)
+    runner = GroupedWeightsRunner(problem, plan_grouped_weights(problem, caches(4_000, 20_000)))
+    assert (runner.recipe.parts > 1) == (batch > 1)
+    shape = problem.shape(Operand.WEIGHTS)
+    for order in ((0, 1, 2, 3), (3, 2, 1, 0), (1, 0, 3, 2)):
+        memory = np.full([2 * shape[place] for place in order], GUARD, kind)
+        out = memory[1::2, ::-2, ::2, 1::2].transpose(np.argsort(order))
+        assert runner.run(*arrays, out)
+
+        np.testing.assert_array_equal(as_float64(out), expected)
+        out[...] = GUARD
+        assert (memory == kind.type(GUARD)).all()
+
+
 def test_many_small_groups_are_chosen_and_others_are_not() -> None:
     """By lanes and by products a group."""
     chosen = {}

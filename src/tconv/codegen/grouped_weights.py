@@ -28,6 +28,8 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
+from tconv.codegen.correlate_sums import emit_store_sums
+from tconv.codegen.grouped_store import emit_add_parts, panel_size, store_panels
 from tconv.codegen.meetings import Tables, fill_outer, fill_segments, same_taps, tap_step
 from tconv.codegen.panels import Packing, emit_pack_groups, first_group
 from tconv.codegen.rows import zero_fill
@@ -65,12 +67,15 @@ class _Place:
 def emit_grouped_weights(
     module: ir.Module, shape: KernelShape, *, widening: bool = False
 ) -> ir.Function:
-    """Emit ``grouped_weights(record, scratch, item)``, public.
+    """Emit ``grouped_weights(record, scratch, item)`` and ``add_parts``, both public.
 
-    The target is ``[part][panel][coarse channel][fine channel][tap][lane]``.  Elements that are
-    summed as another type are packed, or widened where they lie: groups must lie side by side.
+    Sums are ``[part][panel][coarse channel][fine channel][tap][lane]``; those of a single part
+    are written as weights at once.  Elements that are summed as another type are packed, or
+    widened where they lie: groups must lie side by side.
     """
     pointer = FLOATS[shape.dtype].as_pointer()
+    stores = emit_store_sums(module, shape.dtype, shape.lanes)
+    emit_add_parts(module, shape, stores)
     pack, tally = emit_pack_groups(module, shape), emit_tally(module, shape, stored=widening)
     made, b = function(
         module, f"grouped_weights_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
@@ -92,6 +97,8 @@ def emit_grouped_weights(
         with b.if_then(b.not_(where.direct)):
             _pack_coarse(b, r, pack, block, where, lines)
         _run_lines(b, r, shape, tally, where, block, lines)
+    with b.if_then(b.icmp_signed("==", r.parts, number(1))):
+        store_panels(b, r, shape, stores, (where.first, where.panels, where.sums))
     b.ret_void()
     return made
 
@@ -131,7 +138,7 @@ def _find(
         for where in (r.scratch_outer, r.scratch_table)
     )
     first = b.mul(chunk, r.panels_a_chunk)
-    sums = b.mul(b.mul(b.mul(r.rows, r.depth), r.taps), number(shape.lanes))
+    sums = panel_size(b, r, shape)
     begin = b.mul(b.add(b.mul(part, r.panels), first), sums)
     one = number(1)
     lie = [b.icmp_signed("==", step, one) for step in (r.source_g, r.coarse_g, r.depth, r.rows)]
@@ -140,7 +147,7 @@ def _find(
         direct = b.and_(direct, each)
     return _Place(
         scratch=scratch,
-        sums=place(b, r.pointer_to("target", pointer), begin),
+        sums=place(b, r.pointer_to("common", pointer), begin),
         tables=Tables(points, outer, table),
         first=first,
         panels=smaller(b, b.sub(r.panels, first), r.panels_a_chunk),

@@ -251,6 +251,9 @@ def check_grouped_weights(problem: Problem, recipe: GroupedWeights) -> None:
     demand(found == due, "sizes are not the problem's", found)
     demand(recipe.items == r.chunks * r.parts, "items are not all parts", recipe.items)
     demand(recipe.parts == r.parts, "parts are added that are not there", recipe.parts)
+    demand(recipe.stores == (r.panels if r.parts > 1 else 0), "sums are not stored", recipe.stores)
+    sums = r.parts * r.panels * r.rows * r.depth * r.taps * recipe.lanes
+    demand(recipe.common == sums, "there is no room for all sums", recipe.common)
     blocks = [*blocks_of(r, [0] * (r.outer + 1))]
     demand(r.all_blocks == len(blocks), "not every block is visited", r.all_blocks)
     borders = [r.all_blocks * part // r.parts for part in range(r.parts + 1)]

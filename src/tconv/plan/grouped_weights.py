@@ -17,8 +17,9 @@ from tconv.plan.stretches import taps_apart
 from tconv.problem import Problem
 
 SCALARS = (
-    "source", "coarse", "target",  # addresses, filled in by each call
+    "source", "coarse", "target", "flag", "common",  # addresses, filled in by each call
     "source_g", "source_c", "source_x", "coarse_g", "coarse_c", "coarse_x",  # by each call
+    "target_g", "target_row", "target_column", "target_x", "tap_run",  # by each call
     "outer", "groups", "panels", "panels_a_chunk", "chunks", "parts", "depth", "rows", "taps",
     "size_in", "step_in", "low_in", "span", "block", "end", "blocks", "all_blocks",
     "width", "outer_count", "last_kind", "last_piece", "last_count",
@@ -28,6 +29,7 @@ SCALARS = (
 
 ARRAYS = (
     "source_steps", "coarse_steps",  # one for each outer axis, filled in by each call
+    "target_taps",  # one for each tap, filled in by each call
     "sizes_in", "steps_in", "lows_in", "outer_block", "ends", "outer_blocks", "spans",
     "pitches", "coarse_pitches",
     "outer_offsets",  # by tap of the outer axes, one for each axis
@@ -56,6 +58,8 @@ class GroupedWeights:
     parts: int
     block: tuple[int, ...]
     items: int
+    stores: int  # work items of the last step, where parts are added; 0 for none
+    common: int  # elements that all workers see: the sums of all parts
     scratch: int
 
 
@@ -120,6 +124,7 @@ def plan_grouped_weights(problem: Problem, machine: Machine) -> GroupedWeights:
     arrays = {
         "source_steps": [0] * len(outer),
         "coarse_steps": [0] * len(outer),
+        "target_taps": [0] * len(taps),
         "sizes_in": [axis.size_in for axis in outer],
         "steps_in": [axis.step_in for axis in outer],
         "lows_in": [axis.low for axis in outer],
@@ -140,6 +145,8 @@ def plan_grouped_weights(problem: Problem, machine: Machine) -> GroupedWeights:
         parts=parts,
         block=tuple(block),
         items=chunks * parts,
+        stores=panels if parts > 1 else 0,
+        common=parts * panels * depth * rows * len(taps) * lanes,
         scratch=scratch.size,
     )
 

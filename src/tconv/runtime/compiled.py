@@ -2,7 +2,7 @@
 
 import math
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -37,26 +37,23 @@ from tconv.runtime.kernels import (
     pick_weights_kernel,
     planes_kernel,
 )
-from tconv.runtime.launch import Launch, addressable, flows, soon_done
+from tconv.runtime.launch import (
+    MOST_LAUNCHES,
+    Launch,
+    PackedWeights,
+    addressable,
+    flows,
+    put_steps,
+    soon_done,
+)
 from tconv.runtime.scratch import address, on_lines
 
 Array = npt.NDArray[Any]
 
-MOST_LAUNCHES = 64  # kept for each problem; a stream of odd strides must not pile up
 SPARE = 64  # elements that kernels may read past the end of a bias
 SMALL_PACKING = 32_768  # weights, likewise
 MOST_ORDERED = 1 << 17  # weights whose order is kept
 MOST_KEPT = 1 << 14  # bytes of packed weights whose memory is used again
-
-
-class PackedWeights:
-    """Weights in the order that tiles read them."""
-
-    __slots__ = ("address", "finite", "panels", "source")
-
-    def __init__(self, panels: Array, where: int, source: Array, *, finite: bool) -> None:
-        self.panels, self.address, self.source = panels, where, source
-        self.finite = finite  # with infinities, zeros around the picture must not be multiplied
 
 
 class Room(PackedWeights):
@@ -85,8 +82,10 @@ class Repacking:
 
     def __call__(self, weights: Array) -> Room:
         """Return the weights as panels; they are as infinite as any if they lie askew."""
-        spare = self.spare
-        room = spare.pop() if spare else Room(self.size)
+        try:
+            room = self.spare.pop()
+        except IndexError:
+            room = Room(self.size)
         source, flag = address(weights), room.flag
         room.finite = False
         if source % self.item == 0:
@@ -136,6 +135,13 @@ class Runner:
         launch(address(data), address(out), packed.address, address(added))
         return None
 
+    def ready(
+        self, source: tuple[int, ...], target: tuple[int, ...], weights: tuple[int, ...]
+    ) -> "Callable[..., bool | None]":
+        """Return what takes addresses of arrays of these strides, False where it is in doubt."""
+        del weights  # they are packed
+        return self.launch(source, target)
+
     def launch(self, source: tuple[int, ...], target: tuple[int, ...]) -> "Launch":
         """Return the kernel made ready for arrays of these strides."""
         found = self.launches.get((source, target))
@@ -157,19 +163,9 @@ class Runner:
 
     def strided(self, source: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
         """Return the record for arrays of these strides."""
-        problem, item, fields = self.problem, self.dtype.itemsize, self.fields
-        record = list(self.record)
-        for name, operand, strides, letter in (
-            ("source", self.source, source, self.letters[0]),
-            ("target", problem.wanted, target, self.letters[1]),
-        ):
-            steps = [stride // item for stride in strides]
-            letters, spatial = problem.layout(operand).steps(steps, problem.sizes)
-            record[fields[f"{name}_g"]] = letters["g"]
-            record[fields[f"{name}_c"]] = letters[letter]
-            record[fields[f"{name}_x"]] = spatial[-1]
-            begin = record[fields[f"{name}_steps"]]
-            record[begin : begin + len(spatial)] = (letters["n"], *spatial[:-1])
+        record, problem = list(self.record), self.problem
+        put_steps(record, self.fields, problem, self.source, source, "source")
+        put_steps(record, self.fields, problem, problem.wanted, target, "target")
         return record
 
 

@@ -1,5 +1,6 @@
 """Run compiled plans of grouped layers on arrays."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,12 @@ from tconv.plan.gather import Gather
 from tconv.plan.grouped import MOST_LINES, PAIRED, Grouped
 from tconv.plan.grouped_weights import GroupedWeights
 from tconv.plan.planes import Planes
-from tconv.problem import Operand, Problem, accumulator, numpy_dtype
+from tconv.problem import Operand, Problem, numpy_dtype
 from tconv.runtime import compiled
-from tconv.runtime.compiled import MOST_LAUNCHES, OrderedRunner
+from tconv.runtime.compiled import OrderedRunner
+from tconv.runtime.gradient import GradientRunner, Strides
 from tconv.runtime.kernels import grouped_kernel, grouped_weights_kernel, sweep_kernel
-from tconv.runtime.launch import Launch, addressable, flows, soon_done
-from tconv.runtime.scratch import address
+from tconv.runtime.launch import flows, put_steps, soon_done
 
 Array = npt.NDArray[Any]
 
@@ -97,74 +98,37 @@ def _in_pairs(panels: Array, groups: int) -> Array:
     return found
 
 
-class GroupedWeightsRunner:
+class GroupedWeightsRunner(GradientRunner):
     """WEIGHTS with many small groups."""
 
+    fields = grouped_weights_plan.FIELDS
+
     def __init__(self, problem: Problem, recipe: GroupedWeights) -> None:
-        self.problem, self.recipe = problem, recipe
-        self.dtype = numpy_dtype(problem.dtype)
-        self.sums_type = accumulator(problem.dtype)
-        self.scratch_bytes = -(-recipe.scratch * self.sums_type.itemsize // 64) * 64
+        super().__init__(problem, recipe.scratch, recipe.common)
+        self.recipe, self.turned = recipe, True
         self.single = soon_done(problem, FLOP)
-        self.launches: dict[tuple[tuple[int, ...], tuple[int, ...]], Launch] = {}
-        lanes, panels = recipe.lanes, recipe.panels
-        channels = problem.coarse_channels, problem.fine_channels
-        self.sums = recipe.parts, panels, *channels, *problem.spatial(Operand.WEIGHTS), lanes
-        # The groups of all panels but the last, and those that only the last one has: it ends
-        # with the last group, if there are enough to fill it.
-        self.last = problem.groups - (panels - 1) * lanes
-        self.first = max(0, lanes - self.last) if panels > 1 else 0
-        self.path = problem.path(Operand.WEIGHTS, "gcfx")
-        # Of sums: panels, lanes and all that a group has.
-        self.order = 0, len(self.sums) - 2, *range(1, len(self.sums) - 2)
 
-    def run(self, coarse: Array, fine: Array, out: Array) -> bool:
-        """Compute into ``out``; what falls outside was never multiplied."""
-        coarse, fine = addressable(coarse), addressable(fine)
-        sums = np.empty(self.sums, self.sums_type)
-        launch = self.launches.get((coarse.strides, fine.strides))
-        if launch is None:
-            record = self._strided(coarse.strides, fine.strides)
-            items, single = self.recipe.items, self.single
-            kernel = grouped_weights_kernel(self.problem.dtype, widening=self._widens(record))
-            launch = Launch(kernel, record, self.scratch_bytes, items, single=single)
-            if len(self.launches) < MOST_LAUNCHES:
-                self.launches[coarse.strides, fine.strides] = launch
-        launch(address(fine), address(coarse), address(sums))
-        shape, permutation = self.path
-        weights = out.reshape(shape).transpose(permutation)
-        # Parts are added in order, so that no thread count changes a bit.
-        total = (sums[0] if len(sums) == 1 else sums.sum(axis=0)).transpose(self.order)
-        whole = len(weights) - self.last
-        with np.errstate(over="ignore"):  # what float16 cannot hold is infinite, as in any kernel
-            if whole:
-                weights[:whole] = total[:-1].reshape(whole, *weights.shape[1:])
-            weights[whole:] = total[-1, self.first : self.first + self.last]
-        return True
+    def passes(self, record: list[int]) -> Sequence[tuple[int, int]]:
+        """Return the kernels, each with its number of work items.
 
-    def _widens(self, record: list[int]) -> bool:
-        """Tell whether elements are widened where they lie, for arrays of these steps."""
-        fields = grouped_weights_plan.FIELDS
+        Elements may be widened where they lie, for arrays of some steps.
+        """
         names = ("source_g", "coarse_g", "depth", "rows")
-        beside = all(record[fields[name]] == 1 for name in names)
+        beside = all(record[self.fields[name]] == 1 for name in names)
         enough = self.problem.groups >= self.recipe.lanes
-        return beside and enough and self.dtype != self.sums_type
+        widening = beside and enough and self.dtype != self.sums
+        steps = ("grouped_weights", self.recipe.items), ("add_parts", self.recipe.stores)
+        return [
+            (grouped_weights_kernel(name, self.problem.dtype, widening=widening), items)
+            for name, items in steps
+        ]
 
-    def _strided(self, coarse: tuple[int, ...], fine: tuple[int, ...]) -> list[int]:
+    def strided(self, coarse: Strides, target: Strides, fine: Strides) -> list[int]:
         """Return the record for arrays of these strides."""
-        problem, item, fields = self.problem, self.dtype.itemsize, grouped_weights_plan.FIELDS
-        record = list(self.recipe.record)
-        for name, operand, strides, letter in (
-            ("source", Operand.FINE, fine, "f"),
-            ("coarse", Operand.COARSE, coarse, "c"),
-        ):
-            steps = [stride // item for stride in strides]
-            letters, spatial = problem.layout(operand).steps(steps, problem.sizes)
-            record[fields[f"{name}_g"]] = letters["g"]
-            record[fields[f"{name}_c"]] = letters[letter]
-            record[fields[f"{name}_x"]] = spatial[-1]
-            begin = record[fields[f"{name}_steps"]]
-            record[begin : begin + len(spatial)] = (letters["n"], *spatial[:-1])
+        record, problem = list(self.recipe.record), self.problem
+        put_steps(record, self.fields, problem, Operand.COARSE, coarse, "coarse")
+        put_steps(record, self.fields, problem, Operand.FINE, fine, "source")
+        self.put_weights(record, self.recipe.taps, target, "c")
         return record
 
 

@@ -86,11 +86,14 @@ def sweep_kernel(dtype: str, kind: Kind, lines: int, *, stored: bool) -> int:
 
 
 @cache
-def grouped_weights_kernel(dtype: str, *, widening: bool = False) -> int:
-    """Return the address of ``grouped_weights(record, scratch, item)``."""
+def grouped_weights_kernel(part: str, dtype: str, *, widening: bool) -> int:
+    """Return the address of ``grouped_weights`` or ``add_parts``, both of one module.
+
+    Each takes ``(record, scratch, item)``.
+    """
     name = "grouped_weights_widening" if widening else "grouped_weights"
     emit, shape = partial(emit_grouped_weights, widening=widening), kernel_shape(dtype, machine())
-    return _loaded(name, shape, emit, f"grouped_weights_{dtype}")
+    return _loaded(name, shape, emit, f"{part}_{dtype}")
 
 
 @cache

@@ -3,7 +3,7 @@
 import ctypes
 import secrets
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import count
 from struct import Struct
 from typing import Any
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tconv.problem import Problem
+from tconv.problem import Operand, Problem, numpy_dtype
 from tconv.runtime import pool
-from tconv.runtime.scratch import scratch_address
+from tconv.runtime.scratch import address, scratch_address
 from tconv.threads import get_num_threads
 
 Array = npt.NDArray[Any]
@@ -24,6 +24,7 @@ _calls = count(secrets.randbits(62))  # scratch may hold anything, but hardly th
 
 _WRITE = [Struct(f"{some}q").pack_into for some in range(9)]  # addresses into a record
 
+MOST_LAUNCHES = 64  # kept for each problem; a stream of odd strides must not pile up
 CACHE_LINE = 64  # bytes
 SAME_BANK = 2048  # bytes from point to point: memory takes lines so far apart one by one
 SMALL = 500_000  # flops below which waking a worker costs more than it saves
@@ -67,14 +68,9 @@ class Launch:
         self.template = array("q", record)
         self.spare: list[tuple[array[int], int]] = []
 
-    def __call__(self, *addresses: int) -> None:
+    def __call__(self, *addresses: int) -> bool | None:
         """Run with the addresses that the record begins with."""
-        spare = self.spare
-        if spare:
-            record, where = spare.pop()
-        else:
-            record = self.template[:]
-            where = record.buffer_info()[0]
+        record, where = self.taken()
         if self.numbered:
             addresses = (*addresses, next(_calls))
         _WRITE[len(addresses)](record, 0, *addresses)
@@ -85,7 +81,32 @@ class Launch:
             threads = 1 if self.single else get_num_threads()
             scratch = scratch_address(size * threads)
             pool.run(self.kernel, where, scratch, size, self.items, threads)
-        spare.append((record, where))
+        self.spare.append((record, where))
+        return None
+
+    def taken(self) -> "tuple[array[int], int]":
+        """Return a record that nobody else uses, and its address."""
+        try:
+            return self.spare.pop()
+        except IndexError:
+            record = self.template[:]
+            return record, record.buffer_info()[0]
+
+
+class PackedWeights:
+    """The second operand of a call as kernels read it: weights in the order of tiles."""
+
+    __slots__ = ("address", "finite", "panels", "source")
+
+    def __init__(self, panels: Array, where: int, source: Array, *, finite: bool) -> None:
+        self.panels, self.address, self.source = panels, where, source
+        self.finite = finite  # with infinities, zeros around the picture must not be multiplied
+
+
+def as_it_lies(given: Array) -> PackedWeights:
+    """Return what is read where it lies."""
+    given = addressable(given)
+    return PackedWeights(given, address(given), given, finite=True)
 
 
 def soon_done(problem: Problem, flop: int = 1) -> bool:
@@ -99,6 +120,25 @@ def flows(steps: Iterable[int], apart: int) -> bool:
     The steps are bytes, ``apart`` those from one point that is written to the next.
     """
     return apart % SAME_BANK != 0 and all(step % CACHE_LINE == 0 for step in steps)
+
+
+def put_steps(  # noqa: PLR0913 - what of which array goes where
+    record: list[int],
+    fields: Mapping[str, int],
+    problem: Problem,
+    operand: Operand,
+    strides: tuple[int, ...],
+    name: str,
+    outer: str = "steps",
+) -> None:
+    """Note how far apart the elements of a data operand lie, under its name in the record."""
+    item = numpy_dtype(problem.dtype).itemsize
+    letters, spatial = problem.layout(operand).steps([s // item for s in strides], problem.sizes)
+    record[fields[f"{name}_g"]] = letters["g"]
+    record[fields[f"{name}_c"]] = letters["c" if operand is Operand.COARSE else "f"]
+    record[fields[f"{name}_x"]] = spatial[-1]
+    begin = record[fields[f"{name}_{outer}"]]
+    record[begin : begin + len(spatial)] = (letters["n"], *spatial[:-1])
 
 
 def addressable(given: Array) -> Array:

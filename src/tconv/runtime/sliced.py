@@ -5,9 +5,8 @@ from array import array
 from tconv.plan import winograd_weights
 from tconv.plan.winograd import FIELDS, MULTIPLY, TRANSFORM, Winograd
 from tconv.runtime import pool
-from tconv.runtime.compiled import MOST_LAUNCHES, PackedWeights
-from tconv.runtime.launch import Array, Launch, addressable
-from tconv.runtime.scratch import address, scratch_address
+from tconv.runtime.launch import MOST_LAUNCHES, Array, Launch, PackedWeights, as_it_lies
+from tconv.runtime.scratch import scratch_address
 from tconv.runtime.winograd import Watched, WinogradRunner
 from tconv.threads import get_num_threads
 
@@ -21,22 +20,13 @@ class SlicedRunner(WinogradRunner):
 
     def pack(self, weights: Array) -> PackedWeights:
         """Return the weights as they are: they are transformed when they are needed."""
-        weights = addressable(weights)
-        return PackedWeights(weights, address(weights), weights, finite=True)
+        return as_it_lies(weights)
 
     def repacking(self, strides: tuple[int, ...]) -> None:
         """Return None: nothing is packed beforehand."""
 
-    def run(self, data: Array, packed: PackedWeights, bias: Array | None, out: Array) -> list[int]:
-        """Compute into ``out``; return the images with results that are not finite."""
-        data = addressable(data)
-        added = self.no_bias if bias is None else self.padded(bias)
-        watched = self.watch(data.strides, out.strides, packed.source.strides)
-        flags = watched.flags(address(data), address(out), packed.address, address(added))
-        return [image for image, flag in enumerate(flags) if flag]
-
-    def watch(
-        self, source: tuple[int, ...], target: tuple[int, ...], weights: tuple[int, ...] = ()
+    def ready(
+        self, source: tuple[int, ...], target: tuple[int, ...], weights: tuple[int, ...]
     ) -> Watched:
         """Return the kernels made ready for arrays of these strides."""
         key = (*source, *weights), target

@@ -9,9 +9,9 @@ from tconv.plan.winograd import FIELDS, MULTIPLY, TRANSFORM, Winograd
 from tconv.plan.winograd_weights import plan_weight_transform, transform_work
 from tconv.problem import Problem
 from tconv.runtime import pool
-from tconv.runtime.compiled import PackedWeights, PanelRunner
+from tconv.runtime.compiled import PanelRunner
 from tconv.runtime.kernels import transform_weights_kernel, winograd_kernel
-from tconv.runtime.launch import Array, Launch, addressable
+from tconv.runtime.launch import Array, Launch, PackedWeights, addressable
 from tconv.runtime.scratch import address, scratch_address
 from tconv.threads import get_num_threads
 
@@ -41,12 +41,15 @@ class WinogradRunner(PanelRunner):
         """
         data = addressable(data)
         added = self.no_bias if bias is None else self.padded(bias)
-        watched = self.watch(data.strides, out.strides)
+        watched = self.ready(data.strides, out.strides, packed.source.strides)
         flags = watched.flags(address(data), address(out), packed.address, address(added))
         return [image for image, flag in enumerate(flags) if flag]
 
-    def watch(self, source: tuple[int, ...], target: tuple[int, ...]) -> "Watched":
+    def ready(
+        self, source: tuple[int, ...], target: tuple[int, ...], weights: tuple[int, ...]
+    ) -> "Watched":
         """Return the kernel made ready for arrays of these strides."""
+        del weights  # they are packed
         return Watched(self.launch(source, target), self.problem.batch)
 
     def launch(self, source: tuple[int, ...], target: tuple[int, ...]) -> Launch:
