@@ -209,13 +209,14 @@ def _key(
     kind: type[Runnable], values: tuple[Any, ...], shape: object, arrays: tuple[Any, Any, Any]
 ) -> object:
     """Return what a call is known by; None if it cannot be known again."""
-    types = tuple(map(type, values))
-    # True is 1 to a dictionary, but not to us; so is (True, True), in tuples of any kind.
-    if not (_PLAIN.issuperset(types) or all(map(_plain, values))):
-        return None
     if shape is not None and not (type(shape) is tuple and _plain(shape)):
         return None
-    return _CALLS.key((kind, values, types, shape), arrays)
+    if _PLAIN.issuperset(map(type, values)):
+        return _CALLS.key((kind, values, shape), arrays)
+    # True is 1 to a dictionary, but not to us; so is (True, True), in tuples of any kind.
+    if not all(map(_plain, values)):
+        return None
+    return _CALLS.key((kind, values, shape, *map(type, values)), arrays)
 
 
 def _plain(value: object) -> bool:

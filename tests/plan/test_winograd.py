@@ -20,7 +20,8 @@ from tconv.plan.tiles import tile_rows, whole_tiles
 from tconv.plan.transforms import POINTS, Form, Matrix, transforms
 from tconv.plan.winograd import plan_winograd
 from tconv.plan.winograd_axis import cut_axes
-from tconv.plan.winograd_choice import MOST_NOISE, MOST_POINTS, OUTPUTS, weigh, worths
+from tconv.plan.winograd_choice import weigh, worths
+from tconv.plan.winograd_cuts import MOST_NOISE, MOST_POINTS, OUTPUTS
 from tconv.problem import Axis, Layout, Operand, Problem
 
 FORMS = [

@@ -8,6 +8,7 @@ have a tap for every phase and neighbour: zeros in place of others would spread 
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from typing import cast
 
@@ -22,7 +23,7 @@ from tconv.plan.gather import (
     part_tables,
 )
 from tconv.plan.machine import Machine
-from tconv.plan.phases import AxisPhases, axis_phases, batch_phases
+from tconv.plan.phases import AxisPhases, Lists, axis_phases, batch_phases, len_of_phases
 from tconv.problem import Operand, Problem
 
 SCALARS = (
@@ -64,8 +65,7 @@ class Cells:
 
 def cell_columns(problem: Problem) -> int:
     """Return how many columns one cell has."""
-    strides = (len(axis_phases(axis, Operand.FINE).ranges) for axis in problem.axes)
-    return problem.fine_channels * math.prod(strides)
+    return problem.fine_channels * math.prod(map(len_of_phases, problem.axes))
 
 
 def neighbours_of(problem: Problem) -> int:
@@ -199,22 +199,34 @@ def _columns(
     split: list[AxisPhases], joined: list[AxisPhases], channels: int, *, together: bool
 ) -> tuple[tuple[tuple[tuple[int, ...], ...], ...], tuple[tuple[int, ...], ...]]:
     """Return for each phase the tap that meets each neighbour, and the columns of its channels."""
-    taps, columns = [], []
-    cell = split[-1].step_out
-    met = []  # by axis, phase and neighbour on that axis
-    for axis, both in zip(split, joined, strict=True):
-        found = [dict(zip(*p, strict=True)) for p in zip(axis.offsets, axis.taps, strict=True)]
-        met.append([tuple(map(phase.get, both.offsets[0])) for phase in found])
-    for place, phase in enumerate(product(*met)):
-        taps.append(
-            tuple(
-                () if None in tap else cast("tuple[int, ...]", tap[1:])  # the batch has no taps
-                for tap in product(*phase)
-            )
-        )
+    taps = _met_taps(
+        tuple((axis.offsets, axis.taps) for axis in split),
+        tuple(axis.offsets[0] for axis in joined),
+    )
+    columns, cell = [], split[-1].step_out
+    for place in range(len(taps)):
         outer, x = divmod(place, cell)
         if together:
-            columns.append(tuple(place * channels + f for f in range(channels)))
+            columns.append(tuple(range(place * channels, (place + 1) * channels)))
         else:
-            columns.append(tuple((outer * channels + f) * cell + x for f in range(channels)))
-    return tuple(taps), tuple(columns)
+            first = outer * channels * cell + x
+            columns.append(tuple(range(first, first + channels * cell, cell)))
+    return taps, tuple(columns)
+
+
+@lru_cache(maxsize=64)  # windows are met again in other sizes
+def _met_taps(
+    axes: tuple[tuple[Lists, Lists], ...], neighbours: Lists
+) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    """Return for each phase the tap that meets each neighbour, by offsets and taps of the axes."""
+    met = []  # by axis, phase and neighbour on that axis
+    for phases, reads in zip(axes, neighbours, strict=True):
+        found = [dict(zip(*p, strict=True)) for p in zip(*phases, strict=True)]
+        met.append([tuple(map(phase.get, reads)) for phase in found])
+    return tuple(
+        tuple(
+            () if None in tap else cast("tuple[int, ...]", tap[1:])  # the batch has no taps
+            for tap in product(*phase)
+        )
+        for phase in product(*met)
+    )

@@ -209,18 +209,17 @@ def _phase_tables(
     arrays: dict[str, list[int]] = {name: [] for name in ARRAYS}
     runs: list[WeightRun] = []
     start = 0
+    # By outer axis and phase: what each tap adds to where it reads.
+    moves = [
+        [[(offset - axis.low) * pitch for offset in offsets] for offsets in axis.offsets]
+        for axis, pitch in zip(outer, pitches, strict=False)
+    ]
     for phase in product(*(range(len(axis.ranges)) for axis in outer)):
         rows = 0
-        each = [
-            zip(a.taps[p], a.offsets[p], strict=True) for a, p in zip(outer, phase, strict=True)
-        ]
-        met = []  # where outer taps read, and the taps
-        for combination in product(*each):
-            base = sum(
-                (offset - axis.low) * pitch
-                for (_, offset), axis, pitch in zip(combination, outer, pitches, strict=False)
-            )
-            met.append((base, tuple(tap for tap, _ in combination[1:])))  # the batch has no taps
+        met = [*map(sum, product(*(of[p] for of, p in zip(moves, phase, strict=True))))]
+        # The batch has no taps.
+        outer_taps = [a.taps[p] for a, p in zip(outer[1:], phase[1:], strict=True)]
+        panel = len(met) * sum(map(len, last.taps)) * depth * columns
         for x in range(len(last.ranges)):
             offsets = last.offsets[x]
             # Taps whose points are neighbours read one long run of channels.
@@ -228,21 +227,18 @@ def _phase_tables(
             begins = offsets[:1] if merged else offsets
             arrays["rows_before"].append(rows)
             arrays["segment_start"].append(len(arrays["segments"]))
-            taps: list[tuple[int, ...]] = []
-            for base, outer_taps in met:
-                arrays["segments"] += [base + (o - last.low) * depth for o in begins]
-                taps += [(*outer_taps, tap) for tap in last.taps[x]]
+            along = [(offset - last.low) * depth for offset in begins]
+            arrays["segments"] += [base + further for base in met for further in along]
+            taps = tuple(product(*outer_taps, last.taps[x]))
             arrays["segment_count"].append(len(arrays["segments"]) - arrays["segment_start"][-1])
             arrays["segment_depth"].append(depth * (len(offsets) if merged else 1))
-            runs.append(WeightRun(start, 0, rows, tuple(taps)))
+            if taps:
+                runs.append(WeightRun(start, panel, rows, taps))
             rows += len(taps) * depth
         arrays["phase_weights"].append(start)
-        arrays["panel_weights"].append(rows * columns)
-        for place in range(len(runs) - len(last.ranges), len(runs)):
-            run = runs[place]
-            runs[place] = WeightRun(run.start, rows * columns, run.first_row, run.taps)
-        start += rows * columns * panels
-    return arrays, [run for run in runs if run.taps], start
+        arrays["panel_weights"].append(panel)
+        start += panel * panels
+    return arrays, runs, start
 
 
 def part_tables(

@@ -11,6 +11,8 @@ from functools import lru_cache
 
 from tconv.problem import Axis, Operand, Problem, window
 
+Lists = tuple[tuple[int, ...], ...]
+
 
 @dataclass(frozen=True, slots=True)
 class AxisPhases:
@@ -91,20 +93,29 @@ def axis_phases(axis: Axis, wanted: Operand) -> AxisPhases:
             axis.fine_size, axis.coarse_size, stride, 1, 0,
             ((0, axis.coarse_size),), (taps,), (offsets,),
         )  # fmt: skip
-    taps_of: list[list[int]] = [[] for _ in range(stride)]
-    for tap in reversed(meeting_taps(axis)):  # falling taps are rising offsets
-        taps_of[axis.dilation * tap % stride].append(tap)
-    ranges, tap_lists, offset_lists = [], [], []
-    for phase, mine in enumerate(taps_of):
+    taps_of, offsets_of = _phase_taps(meeting_taps(axis), axis.dilation, stride)
+    ranges = []
+    for phase in range(stride):
         low = -((phase - axis.pad_begin) // stride)
         high = (axis.fine_size - 1 + axis.pad_begin - phase) // stride + 1
         ranges.append((low, max(low, high)))
-        tap_lists.append(tuple(mine))
-        offset_lists.append(tuple((phase - axis.dilation * tap) // stride for tap in mine))
     return AxisPhases(
         axis.coarse_size, axis.fine_size, 1, stride, -axis.pad_begin,
-        tuple(ranges), tuple(tap_lists), tuple(offset_lists),
+        tuple(ranges), taps_of, offsets_of,
     )  # fmt: skip
+
+
+@lru_cache(maxsize=256)  # windows are met again in other sizes
+def _phase_taps(taps: range, dilation: int, stride: int) -> tuple[Lists, Lists]:
+    """Return the taps of each phase of a scatter, and what they add to the place read."""
+    taps_of: list[list[int]] = [[] for _ in range(stride)]
+    for tap in reversed(taps):  # falling taps are rising offsets
+        taps_of[dilation * tap % stride].append(tap)
+    offsets_of = (
+        tuple((phase - dilation * tap) // stride for tap in mine)
+        for phase, mine in enumerate(taps_of)
+    )
+    return tuple(map(tuple, taps_of)), tuple(offsets_of)
 
 
 def meeting_taps(axis: Axis) -> range:

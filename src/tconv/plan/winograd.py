@@ -23,8 +23,8 @@ from tconv.plan.transforms import Form, growth
 from tconv.plan.winograd_axis import (
     PhaseWeights,
     cut_axes,
+    parts_used,
     phase_weights,
-    products_a_patch,
 )
 from tconv.plan.winograd_blocks import Volume, choose_parts, choose_pass, choose_slab, divide
 from tconv.problem import Operand, Problem
@@ -140,13 +140,13 @@ def plan_winograd(
     phases = len(splits[-1].ranges)
     outer_phases = math.prod(len(split.ranges) for split in splits[:-1])
     weights = phase_weights(axes)
-    segments = _segments(weights, part_pitch)
-    panel = products_a_patch(weights) * depth * width * item
-    each = depth * wanted * products_a_patch(weights)
+    used = parts_used(axes)
+    panel = len(used.parts) * depth * width * item
+    each = depth * wanted * len(used.parts)
     volume = Volume(row_pitch * item, points, panels * panel, panels, depth, each)
     division = divide(axes, problem.groups, volume, machine, most)
     matrices, group_weights = _matrices(
-        segments["segment_count"], (outer_phases, phases, points), division.slice * depth * width
+        used.counts, (outer_phases, phases, points), division.slice * depth * width
     )
     block, blocks, patches = list(division.block), list(division.blocks), division.patches
     sizes = [-(-(axis.phases.end - axis.phases.begin) // axis.unit) for axis in axes]
@@ -231,7 +231,9 @@ def plan_winograd(
             sum(part * pitch for part, pitch in zip(combination, pitches, strict=True))
             for combination in product(*(axis.parts for axis in axes))
         ],
-        **segments,
+        "segment_start": list(used.starts),
+        "segment_count": list(used.counts),
+        "segments": [part * part_pitch for part in used.parts],
         **matrices,
     }
     return Winograd(
@@ -274,18 +276,6 @@ def error_bounds(problem: Problem, recipe: Winograd) -> tuple[float, float]:
     )
     roundings = depth * parts + 1 + sum(2 * form.points for form in recipe.forms)
     return unit * roundings * math.prod(map(growth, recipe.forms)), unit * depth * taps
-
-
-def _segments(weights: Sequence[Sequence[PhaseWeights]], part_pitch: int) -> dict[str, list[int]]:
-    """Return which parts of a patch's row each phase multiplies at each point."""
-    arrays: dict[str, list[int]] = {"segment_start": [], "segment_count": [], "segments": []}
-    for phase in weights:
-        for rows in zip(*(entry.rows for entry in phase), strict=True):
-            used = [part * part_pitch for part, row in enumerate(rows) if row is not None]
-            arrays["segment_start"].append(len(arrays["segments"]))
-            arrays["segment_count"].append(len(used))
-            arrays["segments"] += used
-    return arrays
 
 
 def _matrices(

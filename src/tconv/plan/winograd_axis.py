@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from typing import cast
+from typing import NamedTuple, cast
 
 from tconv.plan.phases import AxisPhases, aligned, all_phases
 from tconv.plan.transforms import Form, noise, transforms
@@ -157,6 +157,32 @@ class PhaseWeights:
 def products_a_patch(weights: Sequence[Sequence[PhaseWeights]]) -> int:
     """Return how many numbers are multiplied for each patch, channel read and channel written."""
     return sum(row is not None for phase in weights for part in phase for row in part.rows)
+
+
+class Used(NamedTuple):
+    """Which parts each phase multiplies at each point: where they begin, how many, and which."""
+
+    starts: tuple[int, ...]
+    counts: tuple[int, ...]
+    parts: tuple[int, ...]
+
+
+def parts_used(axes: Sequence[WinogradAxis]) -> Used:
+    """Return which parts of a patch's row each phase multiplies at each point."""
+    return _parts_used(tuple((axis.form, axis.taps) for axis in axes))
+
+
+@lru_cache(maxsize=64)
+def _parts_used(axes: tuple[tuple[Form, tuple[tuple[Places, ...], ...]], ...]) -> Used:
+    starts: list[int] = []
+    counts: list[int] = []
+    parts: list[int] = []
+    for phase in _phase_weights(axes):
+        for rows in zip(*(entry.rows for entry in phase), strict=True):
+            starts.append(len(parts))
+            parts += [part for part, row in enumerate(rows) if row is not None]
+            counts.append(len(parts) - starts[-1])
+    return Used(tuple(starts), tuple(counts), tuple(parts))
 
 
 def phase_weights(axes: Sequence[WinogradAxis]) -> tuple[tuple[PhaseWeights, ...], ...]:

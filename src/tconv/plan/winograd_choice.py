@@ -8,24 +8,14 @@ measurements.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import product
-from typing import NamedTuple
 
 from tconv.plan.machine import Machine
-from tconv.plan.phases import AxisPhases, aligned, all_phases
+from tconv.plan.phases import AxisPhases, all_phases
 from tconv.plan.planes import MOST_COLUMNS
 from tconv.plan.tiles import tile_rows, whole_tiles
-from tconv.plan.winograd_axis import cut_axis, taps_of
 from tconv.plan.winograd_blocks import Volume, most_patches, needs_stages, shared_bytes
+from tconv.plan.winograd_cuts import Cuts, all_cuts
 from tconv.problem import Operand, Problem
-
-# Outputs of patches to try, by taps; with more taps nothing is saved that rounding allows.
-OUTPUTS = {2: (2, 3, 4, 5), 3: (2, 3, 4), 4: (2, 3), 5: (2,)}
-MOST_WEIGHED = 40  # choices, all axes together: planning takes a moment for each
-MOST_POINTS = 64  # of a transform, all axes together: its code is unrolled
-MOST_ENTRIES = 2048  # of tables by phase, part and point
-MOST_NOISE = 1.8  # times the rounding errors of direct sums; the largest of many stays below 4
 
 SURE = 0.93  # of the direct cost: models err
 EVEN, MUCH_LESS = 0.98, 0.75  # for one image, if it is for many
@@ -99,19 +89,6 @@ class Worth:
         return much or alone < SURE * self.direct
 
 
-class _Cut(NamedTuple):
-    """The numbers of one axis cut into patches of so many outputs."""
-
-    outputs: int
-    alike: bool  # whether its phases have the same points
-    patches: int
-    points: int
-    parts: int
-    phases: int
-    products: int
-    noise: float
-
-
 def weigh(problem: Problem, machine: Machine, *, bound: bool = True) -> Worth | str:
     """Return the best forms and what they cost, or why there are none.
 
@@ -160,8 +137,8 @@ def worths(problem: Problem, machine: Machine, *, bound: bool = True) -> list[Wo
     room = MOST_UNBOUND + replace(problem, batch=1).bytes() // 4
     made: list[Worth] = []
     most = math.inf
-    for cuts in sorted(_allowed(splits), key=_multiplied):
-        least = floor * _multiplied(cuts) + moved
+    for cuts in all_cuts(splits):
+        least = floor * cuts.multiplied + moved
         if WEIGHED_IMAGES * least > most:
             break  # and so do all others: they multiply more
         kept = _weights(problem, machine, cuts)
@@ -172,75 +149,15 @@ def worths(problem: Problem, machine: Machine, *, bound: bool = True) -> list[Wo
         waiting = _waiting(problem, machine, cuts) / shared_bytes(machine)
         sliced = kept + shared_bytes(machine) * min(1.0, waiting) > room
         rounds = waiting if sliced else 0.0  # slices are transformed for each
-        outputs, alike = zip(*((cut.outputs, cut.alike) for cut in cuts), strict=True)
-        noise = math.prod(cut.noise for cut in cuts)
         worth = Worth(
-            outputs, alike, alone, among_many,
+            cuts.outputs, cuts.alike, alone, among_many,
             weights * max(1.0, math.ceil(rounds)), weights * max(1 / MANY, rounds),
-            direct, kept, kept // panels, sliced, noise,
+            direct, kept, kept // panels, sliced, cuts.noise,
         )  # fmt: skip
         made.append(worth)
         if worth.refusal(bound=bound) is None:
             most = min(most, ABOUT * worth.cost(bound=bound))
     return made
-
-
-def _allowed(splits: Sequence[AxisPhases]) -> list[tuple[_Cut, ...]]:
-    """Return the forms that save something, round well and are small enough to be unrolled."""
-    found = []
-    for cuts in product(*_fewer([_cuts(split) for split in splits])):
-        few = math.prod(cut.points for cut in cuts) <= MOST_POINTS
-        few = few and math.prod(cut.points * cut.parts * cut.phases for cut in cuts) <= MOST_ENTRIES
-        quiet = math.prod(cut.noise for cut in cuts) <= MOST_NOISE
-        if quiet and few and any(cut.outputs > 1 for cut in cuts):
-            found.append(cuts)
-    return found
-
-
-def _multiplied(cuts: Sequence[_Cut]) -> int:
-    """Return how many numbers are multiplied for an image, of one channel read and written."""
-    return math.prod(cut.patches * cut.products for cut in cuts)
-
-
-def _fewer(choices: list[list[_Cut]]) -> list[list[_Cut]]:
-    """Leave out the cuts with the most products while there are too many to weigh."""
-    choices = [sorted(cuts, key=lambda cut: _multiplied((cut,))) for cuts in choices]
-    while math.prod(map(len, choices)) > MOST_WEIGHED:
-        max(choices, key=len).pop()
-    return choices
-
-
-@lru_cache(maxsize=256)
-def _cuts(split: AxisPhases) -> list[_Cut]:
-    """Return the ways to cut an axis that no other is better than; none with very many taps."""
-    other = aligned(split)
-    made: list[_Cut] = []
-    for alike in (False,) if other == split else (False, True):
-        both = other if alike else split
-        taps = taps_of(both)
-        for outputs in () if taps > MOST_POINTS else (1, *OUTPUTS.get(taps, ())):
-            axis = cut_axis(both, outputs)
-            patches = -(-(both.end - both.begin) // axis.unit) * axis.apart
-            numbers = (axis.form.points, len(axis.parts), len(both.ranges), axis.products())
-            made.append(_Cut(outputs, alike, patches, *numbers, axis.noise()))
-    return [
-        cut
-        for place, cut in enumerate(made)
-        if not any(
-            _better(least, cut) and (index < place or not _better(cut, least))
-            for index, least in enumerate(made)
-            if index != place
-        )
-    ]
-
-
-def _better(cut: _Cut, other: _Cut) -> bool:
-    """Tell whether a cut is as good as another in all that counts most."""
-    mine, its = (
-        (each.patches * each.products, each.products, each.noise, each.points)
-        for each in (cut, other)
-    )
-    return all(a <= b for a, b in zip(mine, its, strict=True))
 
 
 def _channels(problem: Problem) -> tuple[int, int]:
@@ -279,18 +196,12 @@ def _products(problem: Problem, machine: Machine) -> float:
     return problem.groups * read * _whole(written, lanes) / (2 * lanes) / EFFICIENCY
 
 
-def _cycles(
-    problem: Problem, machine: Machine, cuts: Sequence[_Cut], weights: int
-) -> tuple[float, float]:
+def _cycles(problem: Problem, machine: Machine, cuts: Cuts, weights: int) -> tuple[float, float]:
     """Estimate transforms and products of one image, alone and among many."""
     lanes = machine.lanes(problem.dtype)
     read, written = _channels(problem)
     written = _whole(written, 2 * lanes)
-    every = math.prod(cut.patches for cut in cuts)
-    points = math.prod(cut.points for cut in cuts)
-    parts = math.prod(cut.parts for cut in cuts)
-    phases = math.prod(cut.phases for cut in cuts)
-    matrices = math.prod(cut.products for cut in cuts)
+    every, points, parts, phases, matrices = cuts[2:7]
     row = 4 * parts * _whole(read, lanes)
     volume = Volume(row, points, weights, written // (2 * lanes), read, read * written * matrices)
     term = matrices * (read + PROLOGUE / parts) * written / (2 * lanes) / EFFICIENCY
@@ -312,17 +223,17 @@ def _cycles(
     return cycles(1), cycles(MANY)
 
 
-def _waiting(problem: Problem, machine: Machine, cuts: Sequence[_Cut]) -> int:
+def _waiting(problem: Problem, machine: Machine, cuts: Cuts) -> int:
     """Return the bytes of one image's transformed data."""
     read = problem.groups * _whole(_channels(problem)[0], machine.lanes(problem.dtype))
-    return 4 * read * math.prod(cut.patches * cut.points * cut.parts for cut in cuts)
+    return 4 * read * cuts.patches * cuts.points * cuts.parts
 
 
-def _weights(problem: Problem, machine: Machine, cuts: Sequence[_Cut]) -> int:
+def _weights(problem: Problem, machine: Machine, cuts: Cuts) -> int:
     """Return the bytes of transformed weights."""
     read, written = _channels(problem)
     written = _whole(written, 2 * machine.lanes(problem.dtype))
-    return 4 * problem.groups * read * written * math.prod(cut.products for cut in cuts)
+    return 4 * problem.groups * read * written * cuts.products
 
 
 def _moved(problem: Problem, machine: Machine, splits: Sequence[AxisPhases], store: float) -> float:

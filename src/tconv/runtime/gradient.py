@@ -107,7 +107,10 @@ class Passes(Launch):
         Returns whether the weights can be answered for.
         """
         coarse, target, fine = addresses[:3]
-        record, where = self.taken()
+        try:
+            record, where = self.spare.pop()
+        except IndexError:
+            record, where = self.fresh()
         record[0], record[1] = (fine, coarse) if self.turned else (coarse, fine)
         record[2], record[self.flag], record[-1] = target, where + 8 * len(record) - 8, 0
         threads = 1 if self.single else get_num_threads()

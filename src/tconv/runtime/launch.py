@@ -70,7 +70,10 @@ class Launch:
 
     def __call__(self, *addresses: int) -> bool | None:
         """Run with the addresses that the record begins with."""
-        record, where = self.taken()
+        try:
+            record, where = self.spare.pop()
+        except IndexError:
+            record, where = self.fresh()
         if self.numbered:
             addresses = (*addresses, next(_calls))
         _WRITE[len(addresses)](record, 0, *addresses)
@@ -84,13 +87,10 @@ class Launch:
         self.spare.append((record, where))
         return None
 
-    def taken(self) -> "tuple[array[int], int]":
+    def fresh(self) -> "tuple[array[int], int]":
         """Return a record that nobody else uses, and its address."""
-        try:
-            return self.spare.pop()
-        except IndexError:
-            record = self.template[:]
-            return record, record.buffer_info()[0]
+        record = self.template[:]
+        return record, record.buffer_info()[0]
 
 
 class PackedWeights:

@@ -8,19 +8,17 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.autograd import forward_ad
 from torch.nn import functional
 
+from tconv.adapters.torch import operators
 from tconv.adapters.torch.fallback import leave_to_torch
 from tconv.adapters.torch.kernels import COARSE, FINE
 from tconv.adapters.torch.memory import DTYPES
-from tconv.adapters.torch.operators import OPERATORS
 from tconv.adapters.torch.sizes import Call, Numbers, keeps_last, understand, understand_again
 
 Tensor = Any  # torch is not typed
 
 PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor)
-CONV, CONV_TRANSPOSE = OPERATORS[COARSE], OPERATORS[FINE]
 
 
 def conv1d(  # noqa: PLR0913 - torch's arguments
@@ -139,13 +137,8 @@ def convolve(  # noqa: PLR0913 - torch's arguments
             )
         if call is not None:
             last = keeps_last(data, weight)
-            operator = CONV_TRANSPOSE if transposed else CONV
-            arguments = data, weight, bias, *call, groups, last, keep
-            if _records_nothing():
-                with torch._C._AutoDispatchBelowAutograd():  # noqa: SLF001 - as torch.library does
-                    out = operator(*arguments)
-            else:
-                out = operator(*arguments)
+            wanted = FINE if transposed else COARSE
+            out = operators.call(wanted, data, weight, bias, *call, groups, last, keep)
             return out if batched else out.squeeze(0)
         reason = "these arguments are not done here"
     named = {
@@ -198,13 +191,3 @@ def _understood(*asked: Any) -> Call | None:  # noqa: ANN401 - see understand
 def _one_dtype(data: Tensor, weight: Tensor, bias: Tensor) -> bool:
     same = data.dtype is weight.dtype
     return same and (bias is None or bias.dtype is data.dtype)
-
-
-def _records_nothing() -> bool:
-    """Tell whether derivatives are off, so that a call need not pass through autograd."""
-    return not (
-        torch.is_grad_enabled()
-        or torch.compiler.is_compiling()
-        or torch._C._are_functorch_transforms_active()  # noqa: SLF001 - as torch.library does
-        or forward_ad._current_level >= 0  # noqa: SLF001 - torch has no public name for it
-    )

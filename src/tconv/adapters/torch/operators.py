@@ -17,8 +17,10 @@ from typing import Any
 
 import torch
 from torch._functorch.utils import enable_single_level_autograd_function
+from torch.autograd import forward_ad
 from torch.autograd.forward_ad import _set_fwd_grad_enabled
 from torch.autograd.function import _SingleLevelFunction
+from torch.utils._python_dispatch import _disable_current_modes
 
 from tconv.adapters.torch import kernels
 from tconv.adapters.torch.kernels import COARSE, FINE, WEIGHTS
@@ -38,7 +40,70 @@ SCHEMAS = {
 OPERATOR = {COARSE: "conv", FINE: "conv_transpose", WEIGHTS: "conv_weight"}
 GIVEN = {COARSE: (FINE, WEIGHTS), FINE: (COARSE, WEIGHTS), WEIGHTS: (COARSE, FINE)}
 
+KERNEL: dict[Operand, Callable[..., Tensor]] = {
+    COARSE: kernels.conv,
+    FINE: kernels.conv_transpose,
+    WEIGHTS: kernels.conv_weight,
+}
+
 LIBRARY = torch.library.Library("tconv", "DEF")
+
+
+def call(wanted: Operand, *arguments: Any) -> Tensor:  # noqa: ANN401 - see compute
+    """Call an operator; where torch would do nothing but find the function to run, run it.
+
+    Finding it takes torch longer than small layers take.
+    """
+    tensors = _tensors(arguments)
+    if not _is_plain(tensors):
+        return OPERATORS[wanted](*arguments)
+    recorded = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    if recorded or forward_ad._current_level >= 0:  # noqa: SLF001 - torch has no public name for it
+        return DIFFERENTIATED[wanted](*arguments)
+    return KERNEL[wanted](*arguments)
+
+
+def call_below(wanted: Operand, *arguments: Any) -> Tensor:  # noqa: ANN401 - see compute
+    """Do the same below autograd."""
+    if _is_plain(_tensors(arguments)):
+        return KERNEL[wanted](*arguments)
+    with torch._C._AutoDispatchBelowAutograd():  # noqa: SLF001 - as torch.library does
+        return OPERATORS[wanted](*arguments)
+
+
+def _tensors(arguments: tuple[Any, ...]) -> list[Tensor]:
+    return [each for each in arguments[:3] if isinstance(each, torch.Tensor)]
+
+
+def _is_plain(tensors: list[Tensor]) -> bool:
+    """Tell whether nobody else is to hear of a call: no mode, transform, compiler or profiler."""
+    watched = (
+        torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()  # noqa: SLF001 - as torch.library does
+        or torch._C._len_torch_dispatch_stack()  # noqa: SLF001 - as above
+        or torch._C._len_torch_function_stack()  # noqa: SLF001 - as above
+        or torch._C._is_tracing()  # noqa: SLF001 - as above
+        or torch.autograd._profiler_enabled()  # noqa: SLF001 - as above
+    )
+    return not watched and all(_keys(tensor) in PLAIN for tensor in tensors)
+
+
+def _keys(tensor: Tensor) -> int:
+    """Return whom a tensor makes torch call, as bits."""
+    return int(torch._C._dispatch_keys(tensor).raw_repr())  # noqa: SLF001 - as above
+
+
+def _plain_keys() -> set[int]:
+    """Return those of tensors that are nothing but memory, made for derivatives or not."""
+    found = set()
+    with _disable_current_modes():
+        for inference in (False, True):
+            with torch.inference_mode(inference):
+                found.add(_keys(torch.empty(0, device="cpu")))
+    return found
+
+
+PLAIN = _plain_keys()
 
 
 def compute(  # noqa: PLR0913 - the arguments of an operator
@@ -49,13 +114,13 @@ def compute(  # noqa: PLR0913 - the arguments of an operator
     settings: Settings,
     *,
     keep: bool,
+    way: Callable[..., Tensor] = call,
 ) -> Tensor:
     """Call the operator that computes one operand from the two others."""
     first, second = (given[operand] for operand in GIVEN[wanted])
-    operator = OPERATORS[wanted]
     if wanted is WEIGHTS:
-        return operator(first, second, size, *settings)
-    return operator(first, second, bias, size, *settings, keep)
+        return way(wanted, first, second, size, *settings)
+    return way(wanted, first, second, bias, size, *settings, keep)
 
 
 class Derivative(_SingleLevelFunction):  # type: ignore[misc] # torch is not typed
@@ -83,15 +148,10 @@ class Derivative(_SingleLevelFunction):  # type: ignore[misc] # torch is not typ
         ctx.save_for_forward(first, second)
         given = dict(zip(GIVEN[wanted], (first, second), strict=True))
         if not torch._C._are_functorch_transforms_active():  # noqa: SLF001 - as torch.library does
-            with torch._C._AutoDispatchBelowAutograd():  # noqa: SLF001 - as torch.library does
-                return compute(wanted, given, bias, size, settings, keep=keep)
+            return compute(wanted, given, bias, size, settings, keep=keep, way=call_below)
         # The transforms further out record what happens in here, too.
-        with (
-            torch.enable_grad(),
-            _set_fwd_grad_enabled(True),  # noqa: FBT003 - torch's own
-            torch._C._AutoDispatchBelowAutograd(),  # noqa: SLF001 - as torch.library does
-        ):
-            return compute(wanted, given, bias, size, settings, keep=keep)
+        with torch.enable_grad(), _set_fwd_grad_enabled(True):  # noqa: FBT003 - torch's own
+            return compute(wanted, given, bias, size, settings, keep=keep, way=call_below)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:  # noqa: ANN401 - torch is not typed
@@ -238,11 +298,12 @@ def _register() -> dict[Operand, Callable[..., Tensor]]:
         full = f"tconv::{name}"
         LIBRARY.define(f"{name}{SCHEMAS[name]} -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
         LIBRARY.impl(name, getattr(kernels, name), "CPU")
-        LIBRARY.impl(name, _differentiated(wanted), "Autograd")
+        LIBRARY.impl(name, DIFFERENTIATED[wanted], "Autograd")
         torch.library.register_fake(full, _fake(wanted), lib=LIBRARY)
         torch.library.register_vmap(full, _batched(wanted), lib=LIBRARY)
         found[wanted] = getattr(torch.ops.tconv, name).default
     return found
 
 
+DIFFERENTIATED = {wanted: _differentiated(wanted) for wanted in OPERATOR}
 OPERATORS = _register()
