@@ -157,6 +157,29 @@ def test_a_bound_call_knows_the_sizes_that_are_asked_for(data: Array) -> None:
     assert len(bound._quick) == 3  # noqa: SLF001 - as above
 
 
+def test_memory_may_run_out_in_any_call(data: Array, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A known one says what for, too."""
+    weights, made = whole(SHAPE, 2), np.empty
+    bound = tconv.onnx.ConvTranspose(pads=[1, 1, 1, 1]).bind(weights)
+    ways: list[Any] = [
+        lambda: bound(data),
+        lambda: tconv.conv_transpose(data, weights, padding=1),
+        lambda: tconv.conv_transpose_grad_weight(data, SHAPE, data, padding=1),
+    ]
+    for call in ways:
+        call()
+
+    def none_left(shape: Any, *others: Any) -> Any:  # noqa: ANN401 - as NumPy's
+        if shape in (data.shape, SHAPE):
+            raise MemoryError
+        return made(shape, *others)
+
+    monkeypatch.setattr(np, "empty", none_left)
+    for call in ways:
+        with pytest.raises(tconv.UnsupportedError, match="memory ran out"):
+            call()
+
+
 def test_large_weights_keep_no_memory(data: Array) -> None:
     """What a call does not need any more is let go."""
     weights = whole((8, 64, 9, 9), 2)

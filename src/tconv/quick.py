@@ -99,7 +99,10 @@ class Quick:
         """
         source = address(first)
         if out is None:
-            out = np.empty(self._shape, self._dtype)
+            try:
+                out = np.empty(self._shape, self._dtype)
+            except MemoryError:
+                return None  # who looks closer can tell what for
         else:
             if type(out) is not np.ndarray or out.shape != self._shape:
                 return None
