@@ -105,6 +105,10 @@ def emit_turn_out(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
             vectors = [
                 load(b, read, b.mul(b.add(first, number(j)), pitch), vector) for j in range(size)
             ]
+            if size == lanes:
+                for step in steps:
+                    ahead = b.add(step, number(AHEAD // STORED_BYTES[dtype]))
+                    prefetch(b, place(b, begin, ahead), write=True)
             # Lanes that are no rows are written where the last row is, before it.
             for step, row in reversed([*zip(steps, turned_out(b, vectors, dtype), strict=True)]):
                 store(b, row, place(b, begin, step))
