@@ -82,8 +82,8 @@ class Form:
         """Plan in this form."""
         block = None if self.block is None else [*self.block]
         decided = {
-            "choose_form": self.sides, "choose_parts": self.parts, "_choose_block": block,
-            "_choose_split": self.split,
+            "choose_form": self.sides, "choose_parts": self.parts, "choose_block": block,
+            "choose_split": self.split,
         }  # fmt: skip
         with ExitStack() as stack:
             for name, value in decided.items():

@@ -338,7 +338,7 @@ def _run_points(  # noqa: PLR0913 - which points of what
     apart = b.zext(b.and_(b.and_(ends, shifted), where.direct), I64)
     whole = b.sub(where.panels, apart)
     many = b.icmp_signed(">=", where.panels, number(MANY_PANELS))
-    asks = b.zext(b.and_(many, where.direct), I64)
+    asks = b.mul(b.zext(b.and_(many, where.direct), I64), r.far)
     with counted(b, r.rows) as c, counted(b, r.depth) as f:
         pair = b.add(b.mul(c.index, r.depth), f.index)
         sums = place(b, where.sums, b.mul(b.mul(pair, r.taps), lanes))

@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass, replace
 from itertools import product
 
-from tconv.plan.blocks import shrink
+from tconv.plan.correlate_blocks import choose_block, choose_split
 from tconv.plan.correlate_form import choose_form
 from tconv.plan.gather import Scratch, make_record
 from tconv.plan.machine import Machine
@@ -79,7 +79,6 @@ CLOSE = 32  # bytes from point to point of a line that tiles do not notice
 OFTEN = 200  # products with an element that make up for packing it
 MOST_APART = 128  # bytes from point to point of a line: each takes a place in the first cache
 MOST_SPARE = 4  # neighbours that are packed for one that is read
-SEGMENT = 0.8  # points that could be summed while a tile turns to the next segment
 STREAM = 8  # parts of the last cache that weights may take before they are written past it
 PACK_CHANNELS = 48  # of a side that a work item packs for all others: whole tiles and panels
 
@@ -148,12 +147,14 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     block = [axis.coarse_size for axis in axes]
     if not parts.shared:
         sizes = coarse_point, fine_point
-        block = _choose_block(axes, sizes, parts.pieces, machine.l2 // 2)
+        near = machine.l2 // 2
+        far = machine.l3 // 16 if together == 1 else near
+        block = choose_block(axes, sizes, parts.pieces, (near, far))
     blocks = [-(-axis.coarse_size // size) for axis, size in zip(axes, block, strict=True)]
     fine_pitches = pitches_of(axis.extent(size) for axis, size in zip(axes, block, strict=True))
     plane = fine_pitches[0] * block[0]
     met = math.prod(axis.meetings() / (axis.taps * axis.coarse_size) for axis in problem.axes)
-    split = _choose_split(axes, block, [*fine_pitches, 1], 1 if swapped else met)
+    split = choose_split(axes, block, [*fine_pitches, 1], 1 if swapped else met)
     coarse = coarse_side(axes, split, block)
     fine = fine_side(axes, block, planes=swapped)
     a, b = (fine, coarse) if swapped else (coarse, fine)
@@ -360,40 +361,3 @@ def _shared(
         "shared": sum(sizes), "shared_b": sizes[0], "pack_a": many[0], "pack_b": many[1],
         "pack_a_chunks": counts[0], "pack_b_chunks": counts[1],
     }  # fmt: skip
-
-
-def _choose_block(
-    axes: list[AxisShifts], points: tuple[int, int], pieces: int, most: int
-) -> list[int]:
-    """Return how many points of each axis are packed at a time, in so many bytes of a side.
-
-    Tiles read short runs of them, which fit the first cache; all of it fits the second, beside
-    what the next block reads.
-    """
-    sizes = [axis.coarse_size for axis in axes]
-    block = list(sizes)
-
-    def too_large() -> bool:
-        extents = (axis.extent(size) for axis, size in zip(axes, block, strict=True))
-        blocks = math.prod(-(-size // part) for size, part in zip(sizes, block, strict=True))
-        coarse, fine = points[0] * math.prod(block), points[1] * math.prod(extents)
-        return max(coarse, fine) > most or blocks < pieces
-
-    while max(block) > 1 and too_large():
-        shrink(block, sizes, next(d for d, size in enumerate(block) if size > 1))
-    return block
-
-
-def _choose_split(axes: list[AxisShifts], block: list[int], pitches: list[int], met: float) -> int:
-    """Return how many outer axes stay apart; the lines of the others become one run.
-
-    A run goes over the points between lines too, where the coarse side is zero.  Of lines that
-    all stay apart only those points are taken that a tap meets.  Lines as they lie are no run.
-    """
-
-    def cost(split: int) -> float:
-        run = 1 + sum((block[d] - 1) * pitches[d] for d in range(split, len(axes)))
-        share = met if split == len(axes) - 1 else 1
-        return math.prod(block[:split]) * (run * share + SEGMENT)
-
-    return min(range(len(axes)) if axes[-1].scale == 1 else [len(axes) - 1], key=cost)

@@ -23,6 +23,7 @@ SCALARS = (
     "outer", "groups", "panels", "panels_a_chunk", "chunks", "parts", "depth", "rows", "taps",
     "size_in", "step_in", "low_in", "span", "block", "end", "blocks", "all_blocks",
     "width", "outer_count", "last_kind", "last_piece", "last_count",
+    "far",  # whether arrays are too large to be in the last cache
     "scratch_coarse", "scratch_outer", "scratch_table",
 )  # fmt: skip
 """The numbers of a record, in order."""
@@ -44,6 +45,7 @@ KINDS = ((1, 0), (2, 1), (3, 1), (4, 1), (5, 1), (7, 1), (3, 2), (4, 2), (5, 2))
 
 MOST_POINT = 128  # bytes of one packed point: whole cache lines, but not many
 MANY_ITEMS = 16  # enough to keep workers busy to the end
+KEPT = 4  # parts of the last cache: a smaller array may still be in one of them
 SMALL_ITEM = 500_000  # flops that are worth sums of their own, of lanes without a group too
 
 
@@ -116,6 +118,7 @@ def plan_grouped_weights(problem: Problem, machine: Machine) -> GroupedWeights:
         "last_kind": kind,
         "last_piece": KINDS[kind][0],
         "last_count": len(last.offsets[0]),
+        "far": int(problem.bytes() > machine.l3 // KEPT),
         "scratch_coarse": scratch.take(rows * width * math.prod(block)),
         "scratch_outer": scratch.take_table(2 * len(combinations)),
         "scratch_table": scratch.take_table(2 * len(taps)),
