@@ -66,7 +66,10 @@ def _opening(results: Results) -> Iterator[str]:
         "engines": ", ".join(f"{name} {text}" for name, text in results.versions.items()),
     }
     yield from table(["", ""], [[name, text] for name, text in facts.items()], words=2)
-    yield "- All candidates run in one process and take turns, so that noise hits all alike."
+    yield (
+        "- All candidates run in one process and take turns of equally many calls, so that noise "
+        "hits all alike."
+    )
     yield f"- {CALLS[str(settings['calls'])]}; inputs are in place, outputs if they can be."
     yield "- Every result is compared with the definition in float64 before anything is timed."
     yield "- Speeds are those of the fastest sample; the JSON file has the medians too."
