@@ -106,3 +106,15 @@ def test_plain_calls_do_not_wake_the_dispatcher(
     with torch.inference_mode():
         inferred = call.ours(*tensors)
     assert inferred.is_inference()
+
+
+@each_call
+def test_nothing_is_recorded_below_autograd(call: Call) -> None:
+    """There kernels of other operators run: who called them records what there is to record."""
+    tensors = [tensor.clone().requires_grad_() for tensor in call.tensors()]
+    assert call.ours(*tensors).requires_grad
+    with torch._C._AutoDispatchBelowAutograd():  # noqa: SLF001 - as torch.library does
+        ours, theirs = call.ours(*tensors), call.theirs(*tensors)
+    assert not ours.requires_grad
+    assert not theirs.requires_grad
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)

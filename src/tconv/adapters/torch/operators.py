@@ -48,6 +48,10 @@ KERNEL: dict[Operand, Callable[..., Tensor]] = {
 
 LIBRARY = torch.library.Library("tconv", "DEF")
 
+# Below autograd, as in kernels of other operators, nothing is recorded whatever tensors ask for.
+AUTOGRAD = torch._C.DispatchKey.AutogradFunctionality  # noqa: SLF001 - torch has no public name
+_excluded = torch._C._dispatch_tls_is_dispatch_key_excluded  # noqa: SLF001 - as above
+
 
 def call(wanted: Operand, *arguments: Any) -> Tensor:  # noqa: ANN401 - see compute
     """Call an operator; where torch would do nothing but find the function to run, run it.
@@ -58,7 +62,8 @@ def call(wanted: Operand, *arguments: Any) -> Tensor:  # noqa: ANN401 - see comp
     if not _is_plain(tensors):
         return OPERATORS[wanted](*arguments)
     recorded = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-    if recorded or forward_ad._current_level >= 0:  # noqa: SLF001 - torch has no public name for it
+    changes = forward_ad._current_level >= 0  # noqa: SLF001 - torch has no public name for it
+    if (recorded or changes) and not _excluded(AUTOGRAD):
         return DIFFERENTIATED[wanted](*arguments)
     return KERNEL[wanted](*arguments)
 
