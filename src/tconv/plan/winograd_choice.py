@@ -17,9 +17,10 @@ from tconv.plan.winograd_blocks import Volume, most_patches, needs_stages, share
 from tconv.plan.winograd_cuts import Cuts, all_cuts
 from tconv.problem import Operand, Problem
 
-SURE = 0.93  # of the direct cost: models err
+SURE = 0.87  # of the direct cost: models err
 EVEN, MUCH_LESS = 0.98, 0.75  # for one image, if it is for many
 MANY = 8  # images
+FEW_ITEMS = 4  # that keep a few workers busy
 WEIGHED_IMAGES = 5  # one alone, and how often one among many counts as much
 ABOUT = 1.01  # times the cost of the quickest forms: of such the quietest are taken
 # Bytes of weights and data that a call transforms and lets go again, beyond a quarter of what it
@@ -35,7 +36,7 @@ SHARED_BYTE = 0.3  # of transformed data that all of an image wait in memory
 FEW_POINTS = 16  # of a transform that stays in registers
 # Of a byte of weights from the last cache and from memory: products go on meanwhile, but not
 # faster than this.
-NEAR_BYTE, FAR_BYTE = 0.1, 0.33
+NEAR_BYTE, FAR_BYTE = 0.12, 0.33
 WEIGHT = 12.0  # of a transformed vector of weights
 EFFICIENCY, PROLOGUE = 0.93, 4  # of register tiles: of the peak, and terms' time to begin
 PRODUCT, PATCH = 80.0, 40.0  # to begin a product of matrices, or to transform one of a patch
@@ -52,6 +53,7 @@ class Worth:
     weights: float  # to transform weights for one image, and for one among many; once when bound
     weights_of_many: float
     direct: float
+    direct_of_many: float
     kept: int  # bytes of transformed weights
     panel: int  # and of one panel, of all groups
     sliced: bool  # whether calls that transform all of them need too much memory
@@ -85,7 +87,7 @@ class Worth:
 
     def _pays(self, *, bound: bool) -> bool:
         alone, among_many = self._each(bound=bound)
-        much = alone < EVEN * self.direct and among_many < MUCH_LESS * self.direct
+        much = alone < EVEN * self.direct and among_many < MUCH_LESS * self.direct_of_many
         return much or alone < SURE * self.direct
 
 
@@ -128,7 +130,7 @@ def unbound_refusal(problem: Problem, machine: Machine, bound: Worth) -> str | N
 def worths(problem: Problem, machine: Machine, *, bound: bool = True) -> list[Worth]:
     """Return what forms cost, but of those that cannot be the best."""
     splits = all_phases(problem)[1:]
-    direct = _direct_cycles(problem, machine, splits)
+    direct, direct_of_many = _direct_cycles(problem, machine, splits)
     moved = _moved(problem, machine, splits, LATE_STORE)
     if len(splits) > 1:  # blocks of patches have short lines
         moved += _turned(problem, machine, splits)
@@ -152,7 +154,7 @@ def worths(problem: Problem, machine: Machine, *, bound: bool = True) -> list[Wo
         worth = Worth(
             cuts.outputs, cuts.alike, alone, among_many,
             weights * max(1.0, math.ceil(rounds)), weights * max(1 / MANY, rounds),
-            direct, kept, kept // panels, sliced, cuts.noise,
+            direct, direct_of_many, kept, kept // panels, sliced, cuts.noise,
         )  # fmt: skip
         made.append(worth)
         if worth.refusal(bound=bound) is None:
@@ -170,8 +172,10 @@ def _whole(channels: int, vector: int) -> int:
     return -(-channels // vector) * vector
 
 
-def _direct_cycles(problem: Problem, machine: Machine, splits: Sequence[AxisPhases]) -> float:
-    """Estimate a gather."""
+def _direct_cycles(
+    problem: Problem, machine: Machine, splits: Sequence[AxisPhases]
+) -> tuple[float, float]:
+    """Estimate a gather of one image, alone and among many that wait for weights together."""
     lanes = machine.lanes(problem.dtype)
     read, written = _channels(problem)
     written = _whole(written, lanes)
@@ -183,10 +187,10 @@ def _direct_cycles(problem: Problem, machine: Machine, splits: Sequence[AxisPhas
         for split in splits
     )
     products = taps * _products(problem, machine)
-    weights = 4 * problem.groups * read * written * math.prod(a.taps for a in problem.axes)
-    products = max(products, weights * _byte(weights, machine))
-    moved = _moved(problem, machine, splits, STORE)
-    return products + moved + _turned(problem, machine, splits)
+    size = 4 * problem.groups * read * written * math.prod(a.taps for a in problem.axes)
+    weights = size * _byte(size, machine)
+    moved = _moved(problem, machine, splits, STORE) + _turned(problem, machine, splits)
+    return products + moved + weights, products + moved + weights / MANY
 
 
 def _products(problem: Problem, machine: Machine) -> float:
@@ -218,7 +222,10 @@ def _cycles(problem: Problem, machine: Machine, cuts: Cuts, weights: int) -> tup
         products = problem.groups * (rows * term + blocks * begin)
         streamed = weights * blocks * _byte(weights, machine)
         kept = SHARED_BYTE * every * volume.patch if staged else 0.0
-        return max(products, streamed) / images + problem.groups * (mapped + kept)
+        # Few panels keep few workers busy: then patches are split, and each part reads all weights.
+        parts_at_least = -(-FEW_ITEMS // (problem.groups * volume.panels))
+        again = weights * max(0, parts_at_least - blocks) * _byte(weights, machine)
+        return (max(products, streamed) + again) / images + problem.groups * (mapped + kept)
 
     return cycles(1), cycles(MANY)
 
