@@ -1,4 +1,4 @@
-"""Which algorithm: the first of an ordered list that takes the problem."""
+"""Which algorithm: what can do the problem, and of that what takes least time by estimate."""
 
 import math
 from dataclasses import replace
@@ -25,7 +25,8 @@ from tconv.problem import Operand, Problem, accumulator
 MOST_PHASES = 1 << 12  # of all axes together
 KERNELS = {Operand.COARSE: "gather", Operand.FINE: "phases", Operand.WEIGHTS: "correlate"}
 LONGER = "takes longer, by estimate"
-DEPTHWISE: tuple[str, tuple[str, ...]] = "grouped", ("gather", "planes")
+FULL = "channels fill vectors by themselves"
+EMPTY = "one channel a group would leave vectors mostly empty"
 MANY_PHASES = "the stride makes more phases than there are points"
 
 ALGORITHMS = ("direct", "winograd")  # that a user can ask for
@@ -92,13 +93,13 @@ def _choose_direct(problem: Problem, machine: Machine | None, no_machine: str) -
 
 def _data_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, str], ...]) -> Plan:
     """Return the plan for FINE or COARSE: by estimate, or as depthwise channels lie."""
-    depthwise = problem.coarse_channels * problem.fine_channels == 1
-    best, others = DEPTHWISE
-    if not (depthwise and many_small_groups(problem, machine)):
-        best, others = fastest(problem, machine)
-        if depthwise and few_groups_pay(problem, machine, no_lines=best == "gather"):
-            best, others = DEPTHWISE
+    if _groups_are_lanes(problem, machine):
+        refused = ((_called(problem, "gather"), EMPTY), ("planes", LONGER), *slower)
+        return _grouped(problem, plan_grouped(problem, machine), refused)
+    best, others = fastest(problem, machine)
     refused = (*((_called(problem, name), LONGER) for name in others), *slower)
+    if not others:
+        refused = (("planes", FULL), *refused)
     if best == "planes":
         return _planes(problem, plan_planes(problem, machine), refused)
     if best == "grouped":
@@ -108,6 +109,16 @@ def _data_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, str]
     if best == "overlap":
         return _overlap(problem, plan_overlap(problem, machine), refused)
     return _gather(problem, plan_gather(problem, machine), refused)
+
+
+def _groups_are_lanes(problem: Problem, machine: Machine) -> bool:
+    """Tell whether depthwise channels are the lanes of vectors."""
+    if problem.coarse_channels * problem.fine_channels > 1:
+        return False
+    if many_small_groups(problem, machine):
+        return True
+    best, _ = fastest(problem, machine)
+    return few_groups_pay(problem, machine, no_lines=best == "gather")
 
 
 def _weights_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, str], ...]) -> Plan:

@@ -34,8 +34,8 @@ STORE, LATE_STORE = 6.0, 9.0  # of one written between products, and after all o
 TRANSFORM, LARGE_TRANSFORM = 3.0, 6.0  # of a vector at a point, on its way in or out
 SHARED_BYTE = 0.3  # of transformed data that all of an image wait in memory
 FEW_POINTS = 16  # of a transform that stays in registers
-# Of a byte of weights from the last cache and from memory: products go on meanwhile, but not
-# faster than this.
+# Of a byte of weights from the last cache and from memory.  Products of patches go on meanwhile,
+# but not faster than this; direct sums of few points wait for it.
 NEAR_BYTE, FAR_BYTE = 0.12, 0.33
 WEIGHT = 12.0  # of a transformed vector of weights
 EFFICIENCY, PROLOGUE = 0.93, 4  # of register tiles: of the peak, and terms' time to begin
@@ -205,7 +205,8 @@ def _cycles(problem: Problem, machine: Machine, cuts: Cuts, weights: int) -> tup
     lanes = machine.lanes(problem.dtype)
     read, written = _channels(problem)
     written = _whole(written, 2 * lanes)
-    every, points, parts, phases, matrices = cuts[2:7]
+    every, points, matrices = cuts.patches, cuts.points, cuts.products
+    parts, phases = cuts.parts, cuts.phases
     row = 4 * parts * _whole(read, lanes)
     volume = Volume(row, points, weights, written // (2 * lanes), read, read * written * matrices)
     term = matrices * (read + PROLOGUE / parts) * written / (2 * lanes) / EFFICIENCY
@@ -214,18 +215,19 @@ def _cycles(problem: Problem, machine: Machine, cuts: Cuts, weights: int) -> tup
     vectors = (_whole(read, lanes) * parts + written * phases) / lanes
     mapped = every * (each * points * vectors + PATCH * (parts + phases * volume.panels))
 
+    read_once = weights * _byte(weights, machine)
+
     def cycles(images: int) -> float:
         patches = images * every
         staged = needs_stages(volume, machine, problem.groups * patches)
         blocks = -(-patches // most_patches(volume, machine, staged=staged))
         rows = blocks * whole_tiles(-(-patches // blocks), tile_rows(machine))
         products = problem.groups * (rows * term + blocks * begin)
-        streamed = weights * blocks * _byte(weights, machine)
         kept = SHARED_BYTE * every * volume.patch if staged else 0.0
-        # Few panels keep few workers busy: then patches are split, and each part reads all weights.
-        parts_at_least = -(-FEW_ITEMS // (problem.groups * volume.panels))
-        again = weights * max(0, parts_at_least - blocks) * _byte(weights, machine)
-        return (max(products, streamed) + again) / images + problem.groups * (mapped + kept)
+        # Few panels keep few workers busy: blocks are split, and every one reads all weights.
+        more = max(0, -(-FEW_ITEMS // (problem.groups * volume.panels)) - blocks)
+        waited = max(products, blocks * read_once) + more * read_once
+        return waited / images + problem.groups * (mapped + kept)
 
     return cycles(1), cycles(MANY)
 
