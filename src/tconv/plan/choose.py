@@ -113,7 +113,7 @@ def _data_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, str]
 
 def _groups_are_lanes(problem: Problem, machine: Machine) -> bool:
     """Tell whether depthwise channels are the lanes of vectors."""
-    if problem.coarse_channels * problem.fine_channels > 1:
+    if problem.groups == 1 or problem.coarse_channels * problem.fine_channels > 1:
         return False
     if many_small_groups(problem, machine):
         return True

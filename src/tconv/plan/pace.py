@@ -27,8 +27,6 @@ def few_groups_pay(problem: Problem, machine: Machine, *, no_lines: bool) -> boo
     Vectors along lines of points are better still, where there are any; unless a stride splits
     them into too many, or channels lie side by side and fill more than half of a vector.
     """
-    if problem.groups == 1 or problem.coarse_channels * problem.fine_channels > 1:
-        return False
     many, twice = problem.axes[-1].stride > MANY_RESIDUES, 2 * problem.groups
     lanes = machine.lanes(problem.dtype)
     return no_lines or (many and twice >= lanes) or (_beside(problem) and twice > lanes)
