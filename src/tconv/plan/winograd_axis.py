@@ -46,7 +46,7 @@ class WinogradAxis:
         >>> axis.vanishing(0, 0), axis.vanishing(1, 0)
         (frozenset(), frozenset({0}))
         """
-        return _vanishing(self.form, self.taps[phase][part])
+        return _vanishing(self.form, _present(self.taps[phase][part]))
 
     def noise(self) -> float:
         """Return rounding errors as a multiple of those of direct sums, all phases together.
@@ -64,16 +64,20 @@ class WinogradAxis:
     def products(self) -> int:
         """Return how many numbers are multiplied for each patch, all phases and parts."""
         return sum(
-            self.form.points - len(_vanishing(self.form, taps))
+            self.form.points - len(_vanishing(self.form, _present(taps)))
             for parts in self.taps
             for taps in parts
         )
 
 
+def _present(taps: Places) -> tuple[int, ...]:
+    """Return the places that have taps: all that the transforms of a window depend on."""
+    return tuple(place for place, tap in enumerate(taps) if tap is not None)
+
+
 # What windows have in common is found once, whatever the picture's size.
-@lru_cache(maxsize=4096)
-def _vanishing(form: Form, taps: Places) -> frozenset[int]:
-    present = [place for place, tap in enumerate(taps) if tap is not None]
+@lru_cache(maxsize=1024)
+def _vanishing(form: Form, present: tuple[int, ...]) -> frozenset[int]:
     matrix = transforms(form).weights
     return frozenset(
         point for point, row in enumerate(matrix) if not any(row[place] for place in present)
@@ -84,9 +88,7 @@ def _vanishing(form: Form, taps: Places) -> frozenset[int]:
 def _noise(form: Form, phases: tuple[tuple[Places, ...], ...]) -> float:
     ours = direct = 0.0
     for parts in phases:
-        found = [
-            tuple(place for place, tap in enumerate(taps) if tap is not None) for taps in parts
-        ]
+        found = [_present(taps) for taps in parts]
         each = [noise(form, places) * len(places) for places in found if places]
         ours += len(each) * sum(error * error for error in each)
         direct += sum(map(len, found)) ** 2
@@ -204,7 +206,8 @@ def _phase_weights(
                 None if None in tap else cast("tuple[int, ...]", tap[1:])  # the batch has no taps
                 for tap in product(*part)
             )
-            here = _alive(tuple(map(_vanishing, forms, part)), tuple(form.points for form in forms))
+            gone = tuple(map(_vanishing, forms, map(_present, part)))
+            here = _alive(gone, tuple(form.points for form in forms))
             rows = tuple(row if left else None for row, left in zip(free, here, strict=True))
             free = [row + left for row, left in zip(free, here, strict=True)]
             entries.append(PhaseWeights(taps, rows))
