@@ -9,7 +9,8 @@ from functools import cache
 import numpy as np
 from llvmlite import ir
 
-from tconv.codegen.pool import LINE, PATIENCE, POOL_BYTES, SLOTS, STATE, Host, emit_pool
+from tconv.codegen.pool import LINE, PATIENCE, POOL_BYTES, SLOTS, STATE, emit_pool
+from tconv.codegen.waiting import Host
 from tconv.jit import Kernel, compile_object, host_machine, load_object
 from tconv.runtime import pool
 

@@ -11,8 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import tconv
-from runtime.pool_kernels import Tally, bare_pool, kernel, meeting
-from tconv.codegen.pool import CAPACITY, IDLE, Host
+from runtime.pool_kernels import BarePool, Tally, bare_pool, kernel, meeting
+from tconv.codegen.pool import CAPACITY, IDLE
+from tconv.codegen.waiting import X86, Host
 from tconv.runtime import pool
 from tconv.threads import available_cpus
 
@@ -112,6 +113,26 @@ def test_a_waiting_caller_does_not_burn_the_processor() -> None:
         spent = least_burned(wait)
 
     assert spent < 0.1, f"{spent:.3f} s of processor time in 0.2 s of sleep"
+
+
+@pytest.mark.skipif(Host().cpu not in X86, reason="programs may not read cycles here")
+def test_a_worker_waits_longer_after_a_long_run() -> None:
+    """Back-to-back runs end with one item's difference: sleeping in between costs more."""
+
+    def awake(bare: BarePool, name: str) -> int:
+        """Count the runs after which the worker still spins when its patience is over."""
+        found = 0
+        for _ in range(20):
+            bare.run(meeting(2), "meet")  # now the worker is surely there
+            bare.run(Tally(items=2, threads=2), name)
+            time.sleep(0.002)
+            found += bare.states()[1] == IDLE
+        return found
+
+    with bare_pool(Host(), 1_000_000, workers=1) as bare:
+        short, long = awake(bare, "count"), awake(bare, "nap")
+
+    assert long > short, f"awake after {long} long and {short} short runs of 20"
 
 
 def test_absent_workers_are_not_waited_for() -> None:

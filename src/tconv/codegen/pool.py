@@ -17,19 +17,16 @@ An offer can be taken back, so a caller never waits for a worker that is slow to
 left or never existed; it waits only for workers in the middle of an item.
 """
 
-import platform
-import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tconv.codegen.aside import emit_step_aside, note_thread, system
+from tconv.codegen.aside import emit_step_aside, note_thread
 from tconv.codegen.build import (
     I32,
     I64,
     VOID,
     counted,
-    declared,
     function,
     load,
     number,
@@ -37,9 +34,10 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
+from tconv.codegen.waiting import ORDER, WORDS, Host, emit_sleep, emit_spin, emit_wake, now
 
 I8 = ir.IntType(8)
-WORDS, BYTES = I64.as_pointer(), I8.as_pointer()
+BYTES = I8.as_pointer()
 KERNEL = ir.FunctionType(VOID, [WORDS, BYTES, I64]).as_pointer()
 
 # The pool in memory, in words of 8 bytes.  What different threads write lies 128 bytes
@@ -52,34 +50,9 @@ POOL_BYTES = 8 * (SLOTS + CAPACITY * LINE)
 
 IDLE, ASLEEP, CALLED, BUSY, AWAITED = range(5)
 
-X86 = ("x86_64", "amd64", "i386", "i686")
-ARM = ("aarch64", "arm64")
-# asm/unistd_64.h, and asm-generic/unistd.h of the younger processors
-SYS_FUTEX = {"x86_64": 202, "amd64": 202, "aarch64": 98, "arm64": 98, "riscv64": 98}
-FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE = 128, 129
-UL_COMPARE_AND_WAIT = 1
-NAP_MICROSECONDS = 200
-ORDER = "seq_cst"  # a hand-off costs a microsecond anyway; weaker orders win nothing
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """What waiting needs to know of operating system and processor."""
-
-    system: str = sys.platform
-    cpu: str = field(default_factory=lambda: platform.machine().lower())
-
-    @property
-    def sleeper(self) -> str:
-        """How a thread sleeps until a word changes: futex, ulock, or short naps."""
-        if self.system == "linux" and self.cpu in SYS_FUTEX:
-            return "futex"
-        return {"darwin": "ulock", "win32": "Sleep"}.get(self.system, "nanosleep")
-
-    @property
-    def patience(self) -> int:
-        """How long to spin before sleeping, some tens of microseconds: cycles, or turns."""
-        return 100_000 if self.cpu in X86 else 3_000
+# Sleeping and waking take as long as many spins: a caller waits for a worker's last item, and a
+# worker for the next run, about as long as the last one took, up to so many times the patience.
+LONG = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +75,9 @@ def emit_pool(module: ir.Module, host: Host | None = None) -> ir.Function:
     ``pool_stop(pool, index)`` ends it.  Returns a worker's part in a job.
     """
     host = host or Host()
-    sleep, wake = _emit_sleep(module, host), _emit_wake(module, host)
+    sleep, wake = emit_sleep(module, host), emit_wake(module, host)
     take = _emit_take(module)
-    parts = _Parts(sleep, wake, _emit_spin(module, host), take, _emit_share(module, take))
+    parts = _Parts(sleep, wake, emit_spin(module, host), take, _emit_share(module, take))
     offer, close = _emit_offer(module, parts, host), _emit_close(module, parts)
     _emit_run(module, parts, offer, close)
     _emit_work(module, parts, host)
@@ -132,7 +105,8 @@ def _emit_run(module: ir.Module, parts: _Parts, offer: ir.Function, close: ir.Fu
         b.call(offer, [pool, _slot(b, pool, worker.index)])
     b.call(parts.take, [pool, kernel, record, scratch, items])
     with counted(b, used, first=number(1)) as worker:
-        b.call(close, [_slot(b, pool, worker.index), load(b, pool, PATIENCE)])
+        patience = b.mul(load(b, pool, PATIENCE), number(LONG))
+        b.call(close, [_slot(b, pool, worker.index), patience])
     b.store_atomic(number(0), lock, ORDER, 8)
     b.ret_void()
 
@@ -163,6 +137,8 @@ def _emit_work(module: ir.Module, parts: _Parts, host: Host) -> None:
     slot = _slot(b, pool, index)
     state = _word(b, slot, STATE)
     owner, stop = place(b, slot, OWNER), place(b, slot, STOP)
+    took = b.alloca(I64)
+    b.store(number(0), took)
     names = ("begin", "look", "wait", "tire", "rest", "drowse", "answer", "accept", "leave", "end")
     begin, look, wait, tire, rest, drowse, answer, accept, leave, end = (
         b.append_basic_block(name) for name in names
@@ -179,7 +155,9 @@ def _emit_work(module: ir.Module, parts: _Parts, host: Host) -> None:
     b.cbranch(_is(b, b.load_atomic(stop, ORDER, 8), number(0)), wait, leave)
 
     b.position_at_end(wait)
-    b.call(parts.spin, [state, I32(IDLE), load(b, pool, PATIENCE)])
+    patience = load(b, pool, PATIENCE)
+    most = b.mul(patience, number(LONG - 1))
+    b.call(parts.spin, [state, I32(IDLE), b.add(patience, smaller(b, b.load(took), most))])
     seen = b.switch(b.load_atomic(state, ORDER, 4), look)
     for value, block in ((IDLE, tire), (ASLEEP, rest), (CALLED, answer)):
         seen.add_case(I32(value), block)
@@ -200,7 +178,9 @@ def _emit_work(module: ir.Module, parts: _Parts, host: Host) -> None:
     b.cbranch(_swapped(b, state, I32(CALLED), I32(BUSY)), accept, look)
 
     b.position_at_end(accept)
+    begun = now(b, host)
     b.call(parts.share, [pool, index])
+    b.store(b.sub(now(b, host), begun), took)
     before = b.atomic_rmw("xchg", state, I32(IDLE), ORDER)
     with b.if_then(_is(b, before, I32(AWAITED)), likely=False):
         b.call(parts.wake, [state])
@@ -299,81 +279,6 @@ def _emit_close(module: ir.Module, parts: _Parts) -> ir.Function:
     b.position_at_end(end)
     b.ret_void()
     return made
-
-
-def _emit_spin(module: ir.Module, host: Host) -> ir.Function:
-    """Emit the wait that burns cycles: until a word differs from a value, or patience ends."""
-    made, b = function(module, "pool_spin", [I32.as_pointer(), I32, I64])
-    word, value, patience = made.args
-    turns = b.alloca(I64)
-    b.store(number(0), turns)
-    begin = _cycles(b) if host.cpu in X86 else number(0)
-    look, pause, end = (b.append_basic_block(name) for name in ("look", "pause", "end"))
-    b.branch(look)
-
-    b.position_at_end(look)
-    b.cbranch(_is(b, b.load_atomic(word, ORDER, 4), value), pause, end)
-
-    b.position_at_end(pause)
-    if host.cpu in X86:
-        b.call(declared(module, "llvm.x86.sse2.pause", VOID, []), [])
-        passed = b.sub(_cycles(b), begin)
-    else:
-        if host.cpu in ARM:  # "yield" does nothing on most chips; this waits some cycles
-            b.call(declared(module, "llvm.aarch64.isb", VOID, [I32]), [I32(15)])
-        passed = b.add(b.load(turns), number(1))
-        b.store(passed, turns)
-    b.cbranch(b.icmp_unsigned("<", passed, patience), look, end)
-
-    b.position_at_end(end)
-    b.ret_void()
-    return made
-
-
-def _emit_sleep(module: ir.Module, host: Host) -> ir.Function:
-    """Emit the wait that burns nothing; it may return early, and not when the word differs."""
-    made, b = function(module, "pool_sleep", [I32.as_pointer(), I32])
-    word, value = made.args
-    if host.sleeper == "futex":
-        forever = ir.Constant(WORDS, None)
-        _futex(b, host, word, FUTEX_WAIT_PRIVATE, b.zext(value, I64), forever)
-    elif host.sleeper == "ulock":
-        ulock = declared(module, "__ulock_wait", I32, [I32, I32.as_pointer(), I64, I32])
-        b.call(ulock, [I32(UL_COMPARE_AND_WAIT), word, b.zext(value, I64), I32(0)])
-    elif host.sleeper == "Sleep":
-        b.call(declared(module, "Sleep", VOID, [I32]), [I32(1)])
-    else:
-        length = b.alloca(ir.ArrayType(I64, 2))
-        start = b.bitcast(length, WORDS)
-        store(b, number(0), start)
-        store(b, number(1000 * NAP_MICROSECONDS), start, 1)
-        nap = declared(module, "nanosleep", I32, [WORDS, WORDS])
-        b.call(nap, [start, ir.Constant(WORDS, None)])
-    b.ret_void()
-    return made
-
-
-def _emit_wake(module: ir.Module, host: Host) -> ir.Function:
-    """Emit the end of such a wait; whoever naps wakes by itself."""
-    made, b = function(module, "pool_wake", [I32.as_pointer()])
-    word = made.args[0]
-    if host.sleeper == "futex":
-        _futex(b, host, word, FUTEX_WAKE_PRIVATE, number(1))
-    elif host.sleeper == "ulock":
-        ulock = declared(module, "__ulock_wake", I32, [I32, I32.as_pointer(), I64])
-        b.call(ulock, [I32(UL_COMPARE_AND_WAIT), word, number(0)])
-    b.ret_void()
-    return made
-
-
-def _futex(
-    b: ir.IRBuilder, host: Host, word: ir.Value, what: int, value: ir.Value, *more: ir.Value
-) -> None:
-    system(b, SYS_FUTEX[host.cpu], word, number(what), value, *more)
-
-
-def _cycles(b: ir.IRBuilder) -> ir.Value:
-    return b.call(declared(b.module, "llvm.readcyclecounter", I64, []), [])
 
 
 def _slot(b: ir.IRBuilder, pool: ir.Value, worker: ir.Value) -> ir.Value:

@@ -3,14 +3,8 @@
 from llvmlite import ir
 
 from tconv.codegen.build import I32, I64, VOID, function, load, number, smaller, store
-from tconv.codegen.pool import (
-    BYTES,
-    KERNEL,
-    SLOTS,
-    WORDS,
-    describe,
-    do_alone,
-)
+from tconv.codegen.pool import BYTES, KERNEL, SLOTS, describe, do_alone
+from tconv.codegen.waiting import WORDS
 
 WHICH = 0  # where a job has the function that tells which worker one is; it needs no lock
 

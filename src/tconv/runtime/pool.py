@@ -27,10 +27,10 @@ from tconv.codegen.pool import (
     POOL_BYTES,
     SLOTS,
     STOP,
-    Host,
     emit_pool,
 )
 from tconv.codegen.team import emit_team
+from tconv.codegen.waiting import Host
 from tconv.jit import KernelSource, host_machine, load_kernel, source_version
 from tconv.settings import settings
 from tconv.threads import available_cpus, watch
