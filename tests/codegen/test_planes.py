@@ -11,7 +11,7 @@ from codegen.meanings import Code
 from tconv import reference
 from tconv.codegen.build import STORED, function, load, store
 from tconv.codegen.plane_rows import interleaved
-from tconv.codegen.plane_tile import vector_runs
+from tconv.codegen.plane_tile import lines_together, vector_runs
 from tconv.jit import host_machine
 from tconv.plan.planes import MOST_ROWS, plan_planes
 from tconv.problem import Axis, Layout, Operand, Problem
@@ -42,7 +42,7 @@ def test_rows_are_interleaved(rows: int) -> None:
 
 def layer(  # noqa: PLR0913 - what differs between layers
     wanted: Operand, layout: str, channels: tuple[int, int], size: int, window: tuple[int, ...],
-    dtype: str = "float32", groups: int = 1,
+    dtype: str = "float32", groups: int = 1, lines: int = 2,
 ) -> Problem:  # fmt: skip
     """Return a layer with so many points in a line of what is written."""
     taps, stride, dilation, pad = window
@@ -51,7 +51,7 @@ def layer(  # noqa: PLR0913 - what differs between layers
     points = -(-size // stride) if wanted is Operand.FINE else size
     fine_size = size if wanted is Operand.FINE else stride * size
     axes = (
-        Axis(stride * 2, 2, taps, stride, dilation, pad),
+        Axis(stride * lines, lines, taps, stride, dilation, pad),
         Axis(fine_size, points, taps, stride, dilation, pad),
     )
     order = "n {} x" if layout == "NCX" else "n x {}"
@@ -99,6 +99,21 @@ def test_lines_of_every_length_are_right(written: int, layout: str) -> None:
     for size in sizes:
         check(layer(Operand.COARSE, layout, (3, written), size, (3, 1, 1, 1)))
         check(layer(Operand.FINE, layout, (3, written), 2 * size - 1, (3, 2, 1, 1)))
+
+
+@pytest.mark.parametrize("layout", ["NXC", "NCX"])
+@pytest.mark.parametrize("written", [1, 2, 3, 6])
+def test_tiles_of_several_lines_are_right(written: int, layout: str) -> None:
+    """One line less, as many as and one more than tiles have; the last tile overlaps."""
+    together = {lines_together(written, vectors) for vectors in vector_runs(written)} - {1}
+    several = sorted({lines + by for lines in together for by in (-1, 0, 1)})
+    for lines, size in product(several, (LANES - 1, 2 * LANES - 2, 3 * LANES + 4, 6 * LANES)):
+        check(layer(Operand.COARSE, layout, (2, written), size, (3, 1, 1, 1), lines=lines))
+        check(layer(Operand.FINE, layout, (5, written), size, (3, 1, 1, 1), lines=lines))
+        check(layer(Operand.FINE, layout, (1, 1), 2 * size, (4, 2, 1, 1), lines=lines))
+    if written == 1:
+        for dtype in ("float16", "bfloat16"):
+            check(layer(Operand.COARSE, layout, (2, 1), 28, (3, 1, 1, 1), dtype, 3, lines=9))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])

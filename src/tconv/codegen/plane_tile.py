@@ -22,6 +22,7 @@ from tconv.codegen.stored import rounded
 
 UNROLL = 2  # segments of a single channel
 HIDDEN = 8  # sums at least that hide the latency of an addition
+MOST_LINES = 8  # of a tile: each has an address of its own
 
 
 def vector_runs(rows: int) -> tuple[int, ...]:
@@ -33,34 +34,44 @@ def vector_runs(rows: int) -> tuple[int, ...]:
     return runs.get(rows, (2, 1))
 
 
+def lines_together(rows: int, vectors: int) -> int:
+    """Return how many lines a tile takes: enough sums to hide the latency of an addition."""
+    return min(MOST_LINES, -(-HIDDEN // (rows * vectors)))
+
+
 def emit_plane_tile(
-    module: ir.Module, shape: KernelShape, vectors: int, *, rounds: bool = False
+    module: ir.Module, shape: KernelShape, size: tuple[int, int], *, rounds: bool = False
 ) -> ir.Function:
-    """Emit ``tile(sums, start, planes, weights, segments, counts, run, step, pitch, apart)``.
+    """Emit ``tile(sums, start, planes, weights, segments, counts, origins, places, ...)``.
 
-    One that ``rounds`` writes sums as arrays hold them.
+    Further ``run, step, pitch, apart, along``.  A size is vectors of each line, and lines.  One
+    that ``rounds`` writes sums as arrays hold them.
 
-    The shape's rows are channels and merged phases.  For every phase ``p`` and channel ``f``
-    ``sums[p * apart + f * pitch + v] = start[f] +
-    sum of weights[s, k, p, f] * planes[segments[s] + k * step + v]``
+    The shape's rows are channels and merged phases.  For every line ``l``, phase ``p`` and
+    channel ``f`` ``sums[out[l] + p * apart + f * pitch + v] = start[f] +
+    sum of weights[s, k, p, f] * planes[origins[l] + segments[s] + k * step + v]``
     over the first ``counts[0]`` segments, which all phases read, and ``counts[1 + p]`` of the
-    phase's own, whose weights are ``[s, k, f]``.
+    phase's own, whose weights are ``[s, k, f]``; ``out[l]`` is ``places[l]``, or ``l * along``
+    unless that is zero.
     """
     channels, phases = shape.rows
+    vectors, lines = size
     scalar = FLOATS[shape.dtype]
     pointer, table = scalar.as_pointer(), I64.as_pointer()
     written = STORED[shape.dtype].as_pointer() if rounds else pointer
-    made, b = function(
-        module,
-        f"plane_tile_{shape.dtype}_{channels}x{phases}x{vectors}{'_rounds' if rounds else ''}",
-        [written, *[pointer] * 3, *[table] * 2, *[I64] * 4],
-    )
-    sums, start, planes, weights, segments, counts, run, step, pitch, apart = made.args
+    name = f"{shape.dtype}_{channels}x{phases}x{vectors}x{lines}{'_rounds' if rounds else ''}"
+    arguments = [written, *[pointer] * 3, *[table] * 4, *[I64] * 5]
+    made, b = function(module, f"plane_tile_{name}", arguments)
+    sums, start, planes, weights, segments, counts, origins, places = made.args[:8]
+    run, step, pitch, apart, along = made.args[8:]
     for argument in made.args[:6]:
         argument.add_attribute("noalias")
     begun = [splat(b, load(b, start, f), shape.lanes) for f in range(channels)]
+    begins = [place(b, planes, load(b, origins, line)) for line in range(lines)]
+    behind = [b.sub(load(b, origins, line), load(b, origins)) for line in range(1, lines)]
     carried: list[ir.Value] = [weights]
-    carried += (begun[f] for _ in range(phases) for f in range(channels) for _ in range(vectors))
+    every = lines * vectors  # vectors of a row
+    carried += (begun[f] for _ in range(phases) for f in range(channels) for _ in range(every))
     single = b.icmp_signed("==", run, number(1))
     # Every phase together, then one after the other.
     kinds = [range(phases), *([p] for p in range(phases))][: phases + 1 if phases > 1 else 1]
@@ -73,24 +84,32 @@ def emit_plane_tile(
         with counted(b, whole, carried, first=first, step=UNROLL) as turn:
             for step_ in range(UNROLL):
                 where = load(b, segments, b.add(turn.index, number(step_)))
-                line = place(b, planes, where)
-                turn.carried = _multiply(b, shape, vectors, rows, line, turn.carried)
+                points = [place(b, line, where) for line in begins]
+                turn.carried = _multiply(b, shape, vectors, rows, points, turn.carried)
         with counted(b, last, turn.carried, first=whole) as segment:
-            line = place(b, planes, load(b, segments, segment.index))
-            with counted(b, run, [line, *segment.carried]) as k:
-                points, *others = k.carried
+            first_line = place(b, begins[0], load(b, segments, segment.index))
+            with counted(b, run, [first_line, *segment.carried]) as k:
+                line, *others = k.carried
+                points = [line, *(place(b, line, further) for further in behind)]
                 multiplied = _multiply(b, shape, vectors, rows, points, others)
-                k.carried = [place(b, points, step), *multiplied]
+                k.carried = [place(b, line, step), *multiplied]
             segment.carried = k.carried[1:]
         first, carried = last, segment.carried
+    listed = b.icmp_signed("==", along, number(0))
+    outs = [
+        place(b, sums, b.select(listed, load(b, places, line), b.mul(number(line), along)))
+        for line in range(lines)
+    ]
+    totals = iter(carried[1:])
     for p in range(phases):
         for f in range(channels):
             row = b.add(b.mul(number(p), apart), b.mul(number(f), pitch))
-            target = place(b, sums, row)
-            for v in range(vectors):
-                total = carried[1 + (p * channels + f) * vectors + v]
-                total = rounded(b, total, shape.dtype) if rounds else total
-                store(b, total, target, v * shape.lanes)
+            for out in outs:
+                target = place(b, out, row)
+                for v in range(vectors):
+                    total = next(totals)
+                    total = rounded(b, total, shape.dtype) if rounds else total
+                    store(b, total, target, v * shape.lanes)
     b.ret_void()
     return made
 
@@ -100,26 +119,27 @@ def _multiply(  # noqa: PLR0913 - what is multiplied
     shape: KernelShape,
     vectors: int,
     rows: Sequence[tuple[int, int]],
-    points: ir.Value,
+    points: Sequence[ir.Value],
     carried: list[ir.Value],
 ) -> list[ir.Value]:
-    """Add some vectors of points, times one weight for each row: a phase and channel."""
+    """Add some vectors of points of each line, times one weight for each row: a phase, channel."""
     taken, *totals = carried
     kind = totals[0].type
+    every = len(points) * vectors
 
     def weight(row: int) -> ir.Value:
         return splat(b, load(b, taken, row), shape.lanes)
 
     def value(v: int) -> ir.Value:
-        return load(b, points, v * shape.lanes, kind)
+        return load(b, points[v // vectors], v % vectors * shape.lanes, kind)
 
     # What there is less of is read first, and kept: sums are in nearly all registers.
-    few_rows = len(rows) < vectors
-    kept = [*map(weight, range(len(rows)))] if few_rows else [*map(value, range(vectors))]
-    for at in range(vectors if few_rows else len(rows)):
+    few_rows = len(rows) < every
+    kept = [*map(weight, range(len(rows)))] if few_rows else [*map(value, range(every))]
+    for at in range(every if few_rows else len(rows)):
         other = value(at) if few_rows else weight(at)
         for i, each in enumerate(kept):
             (p, f), v = (rows[i], at) if few_rows else (rows[at], i)
-            here = (p * shape.rows[0] + f) * vectors + v
+            here = (p * shape.rows[0] + f) * every + v
             totals[here] = fma(b, each, other, totals[here])
     return [place(b, taken, len(rows)), *totals]

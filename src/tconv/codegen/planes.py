@@ -1,5 +1,6 @@
 """Planes: gathers with few channels a group, vectors running along points."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -30,16 +31,18 @@ from tconv.codegen.build import (
 )
 from tconv.codegen.gather import settle_phase, target_line
 from tconv.codegen.plane_rows import emit_pack_planes, emit_store_phases, emit_store_planes
-from tconv.codegen.plane_tile import HIDDEN, emit_plane_tile, vector_runs
+from tconv.codegen.plane_tile import HIDDEN, emit_plane_tile, lines_together, vector_runs
+from tconv.codegen.stored import covered
 from tconv.plan.planes import ARRAYS, FIELDS
 
+ONE, SEVERAL = 4, 5  # times that a sum takes in a tile of one line, and of several
 NEAR_CHANNELS = 8  # packed at a time where each lies in a page of its own
 
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    tiles: dict[int, ir.Function]  # by vectors
-    direct: dict[int, ir.Function]  # those that write to the target
+    tiles: dict[tuple[int, int], ir.Function]  # by vectors and lines
+    direct: dict[tuple[int, int], ir.Function]  # those that write to the target
     pack: ir.Function
     store: ir.Function
     store_phases: ir.Function
@@ -81,10 +84,12 @@ def emit_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
     """
     pointer, stored = FLOATS[shape.dtype].as_pointer(), STORED[shape.dtype].as_pointer()
     channels, merged = shape.rows
-    tiles = {v: emit_plane_tile(module, shape, v) for v in vector_runs(channels * merged)}
+    rows = channels * merged
+    sizes = {(v, some) for v in vector_runs(rows) for some in (1, lines_together(rows, v))}
+    tiles = {size: emit_plane_tile(module, shape, size) for size in sorted(sizes, reverse=True)}
     direct = tiles
     if stored != pointer and merged == 1:
-        direct = {v: emit_plane_tile(module, shape, v, rounds=True) for v in tiles}
+        direct = {size: emit_plane_tile(module, shape, size, rounds=True) for size in tiles}
     parts = _Parts(
         tiles,
         direct,
@@ -229,21 +234,21 @@ def _run_phase(  # noqa: PLR0913 - which phase of what
     where: _Place,
     phase: _Phase,
 ) -> None:
-    """Sum one phase: for every group and panel of its channels, line by line.
+    """Sum one phase: for every group and panel of its channels, some lines at a time.
 
-    All tiles of a line are alike: the last one begins where it ends with the line, and does some
-    of the sums again.
+    All tiles are alike: the last one of a line begins where it ends with the line, and does some
+    of the sums again; so do the last lines.
     """
     lanes, direct = number(shape.lanes), phase.direct
     up = b.select(direct, number(0), number(shape.lanes - 1))
     vectors = b.sdiv(b.add(phase.length, up), lanes)
     end = b.select(direct, phase.length, b.mul(vectors, lanes))
-    chosen, turns = _choose_tile(
-        b, shape, vectors, b.sdiv(b.add(end, number(shape.lanes - 1)), lanes)
-    )
+    every = b.sdiv(b.add(end, number(shape.lanes - 1)), lanes)
+    chosen, turns = _choose_tile(b, parts.tiles, (vectors, every), phase.lines, shape)
     summed = b.mul(r.lines, r.sums_pitch)
     pitch = b.select(direct, r.target_c, summed)
     apart = b.mul(b.mul(where.groups, r.columns), summed)
+    along = b.select(direct, number(0), r.sums_pitch)
     segments = place(b, r.segments, r.at("segment_start", phase.both))
     kinds = 1 if shape.rows[1] == 1 else 1 + shape.rows[1]
     counts = place(b, r.segment_counts, b.mul(phase.both, number(kinds)))
@@ -251,38 +256,41 @@ def _run_phase(  # noqa: PLR0913 - which phase of what
     with counted(b, where.groups) as group, counted(b, r.panels) as panel:
         behind = b.add(b.mul(group.index, r.group_weights), b.mul(panel.index, r.panel_weights))
         weights = place(b, where.weights, b.add(behind, r.at("phase_weights", phase.both)))
-        plane = b.mul(b.mul(group.index, r.depth), r.row)
+        plane = b.add(b.mul(b.mul(group.index, r.depth), r.row), phase.begin)
         first = b.mul(panel.index, number(shape.rows[0]))
         first = smaller(b, first, b.sub(r.columns, number(shape.rows[0])))
         channel = b.add(b.mul(group.index, r.columns), first)
         bias = b.select(direct, place(b, where.bias, channel), b.bitcast(r.blank, where.bias.type))
-        first_place = b.add(start, b.mul(channel, r.target_c))
-        with counted(b, phase.lines) as line:
-            origin = b.add(b.add(load(b, where.lines, line.index), plane), phase.begin)
-            row = b.add(b.mul(channel, summed), b.mul(line.index, r.sums_pitch))
-            into = place(b, where.sums, row)
-            target = place(b, where.target, b.add(load(b, where.targets, line.index), first_place))
-            for size in parts.tiles:
-                alike = b.icmp_signed("==", chosen, number(size))
-                limit = b.sub(end, number(size * shape.lanes))
-                with b.if_then(alike), counted(b, turns) as turn:
-                    here = smaller(b, b.mul(turn.index, number(size * shape.lanes)), limit)
-                    read = place(b, where.scratch, b.add(origin, here))
-                    arguments = [bias, read, weights, segments, counts, r.run, r.row, pitch, apart]
-                    _call_tile(b, parts, size, direct, (target, into), here, arguments)
+        target = place(b, where.target, b.add(start, b.mul(channel, r.target_c)))
+        sums = place(b, where.sums, b.mul(channel, summed))
+        for which, (size, lines) in enumerate(parts.tiles):
+            alike = b.icmp_signed("==", chosen, number(which))
+            limit = b.sub(end, number(size * shape.lanes))
+            with (
+                b.if_then(alike),
+                covered(b, phase.lines, lines) as line,
+                counted(b, turns) as turn,
+            ):
+                here = smaller(b, b.mul(turn.index, number(size * shape.lanes)), limit)
+                into = place(b, sums, b.add(b.mul(line, r.sums_pitch), here))
+                tables = [place(b, each, line) for each in (where.lines, where.targets)]
+                read = place(b, where.scratch, b.add(plane, here))
+                places = place(b, target, here), into
+                arguments = [bias, read, weights, segments, counts, *tables]
+                arguments += [r.run, r.row, pitch, apart, along]
+                _call_tile(b, parts, (size, lines), direct, places, arguments)
 
 
 def _call_tile(  # noqa: PLR0913 - which tile, and what it takes
     b: ir.IRBuilder,
     parts: _Parts,
-    size: int,
+    size: tuple[int, int],
     direct: ir.Value,
     places: tuple[ir.Value, ir.Value],
-    here: ir.Value,
     arguments: list[ir.Value],
 ) -> None:
     """Let a tile write to the target, or to the sums."""
-    target, sums = (place(b, each, here) for each in places)
+    target, sums = places
     if target.type == sums.type:
         b.call(parts.tiles[size], [b.select(direct, target, sums), *arguments])
     elif parts.direct is parts.tiles:
@@ -296,19 +304,29 @@ def _call_tile(  # noqa: PLR0913 - which tile, and what it takes
 
 
 def _choose_tile(
-    b: ir.IRBuilder, shape: KernelShape, most: ir.Value, vectors: ir.Value
+    b: ir.IRBuilder,
+    sizes: Iterable[tuple[int, int]],
+    counts: tuple[ir.Value, ir.Value],
+    lines: ir.Value,
+    shape: KernelShape,
 ) -> tuple[ir.Value, ir.Value]:
-    """Return the vectors, ``most`` at most, of the tiles that cover a line soonest, and turns."""
-    rows = shape.rows[0] * shape.rows[1]
+    """Return which tile covers lines soonest, and how many do for each.
+
+    The counts are the most vectors that a tile may have, and those of a line.
+    """
+    most, vectors = counts
     best: ir.Value = number(1 << 60)
-    chosen: ir.Value = number(1)
+    chosen: ir.Value = number(0)
     turns = vectors
-    for size in vector_runs(rows):
+    for which, (size, together) in enumerate(sizes):
         needed = b.sdiv(b.add(vectors, number(size - 1)), number(size))
-        cost = b.mul(needed, number(max(rows * size, HIDDEN)))
-        better = b.and_(b.icmp_signed("<", cost, best), b.icmp_signed(">=", most, number(size)))
-        best = b.select(better, cost, best)
-        chosen = b.select(better, number(size), chosen)
+        cost = shape.rows[0] * shape.rows[1] * size
+        cost = SEVERAL * cost if together > 1 else ONE * max(cost, HIDDEN)
+        better = b.icmp_signed("<", b.mul(needed, number(cost)), best)
+        for limit, need in ((most, size), (lines, together)):
+            better = b.and_(better, b.icmp_signed(">=", limit, number(need)))
+        best = b.select(better, b.mul(needed, number(cost)), best)
+        chosen = b.select(better, number(which), chosen)
         turns = b.select(better, needed, turns)
     return chosen, turns
 
