@@ -9,15 +9,12 @@ import pytest
 
 import strategies
 from codegen.meanings import Array, Code, paired
-from tconv.codegen.tile import (
+from tconv.codegen.correlate_tile import (
     CORRELATE_VECTORS,
-    UNROLL,
-    Tile,
     correlate_tile_meaning,
     emit_correlate_tile,
-    emit_tile,
-    tile_meaning,
 )
+from tconv.codegen.tile import UNROLL, Tile, emit_tile, tile_meaning
 from tconv.jit import host_machine
 from tconv.problem import accumulator
 

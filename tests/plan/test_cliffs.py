@@ -322,7 +322,7 @@ def test_what_is_done_in_vain_is_counted() -> None:
     assert channel.count.multiplications == 144 * 32 * 40
     assert point.count.multiplications == (12 + 4) * 32 * 32
     assert line.count.multiplications == 16 * 32 * 2
-    assert weights.count.multiplications == 144 * (6 + 4) * 32
+    assert weights.count.multiplications == 144 * (4 + 4) * 32
 
 
 def test_halos_are_packed_again_for_every_block() -> None:

@@ -29,6 +29,7 @@ from tconv.codegen.correlate_parts import Here, Panel, Part, find_panel, find_pa
 from tconv.codegen.correlate_segments import fill_segments, runs_of, what_meets
 from tconv.codegen.correlate_store import Stores, store_sums
 from tconv.codegen.correlate_sums import emit_store_panels, emit_store_sums, emit_stream_run
+from tconv.codegen.correlate_tile import emit_correlate_tile
 from tconv.codegen.side_groups import emit_pack_groups
 from tconv.codegen.side_lines import emit_pack_panels, emit_pack_planes
 from tconv.codegen.sides import (
@@ -38,9 +39,8 @@ from tconv.codegen.sides import (
     is_swapped,
     pack_a,
     pack_b,
-    rows_apart,
 )
-from tconv.codegen.tile import Tile, emit_correlate_tile
+from tconv.codegen.tile import Tile
 from tconv.plan.correlate import ARRAYS, FIELDS
 
 Tiles = dict[tuple[int, int, int], ir.Function]  # by rows, vectors and pitch
@@ -62,12 +62,14 @@ def emit_correlate(
     )
     _emit_add_pieces(module, shape, stores)
     high = shape.rows[0]
-    pitches = {True: (0,), False: (high,), None: (0, high)}[swapped]
-    if shape.groups > 1:
-        pitches = (0,)
     tiles: Tiles = {}
     for rows, vectors in product(shape.rows, sorted({1, shape.vectors})):
         kind = Tile(rows, vectors, shape.lanes, shape.dtype, across=shape.groups > 1)
+        # Rows lie side by side in large tiles, if sides do not change places.  Small ones may
+        # begin anywhere, as any two of them may take what is left.
+        pitches = {True: (0,), False: (high,), None: (0, high)}[swapped]
+        if shape.groups > 1 or rows != high:
+            pitches = (0,)
         emitted = {pitch: emit_correlate_tile(module, kind, pitch) for pitch in pitches}
         for pitch in (0, high):  # what no plan asks for may be anything
             tiles[rows, vectors, pitch] = emitted.get(pitch, emitted[pitches[0]])
@@ -231,7 +233,7 @@ def _multiply_run(  # noqa: PLR0913 - which run of what
     swapped = is_swapped(b, r)
     first = b.mul(here.first, number(high))
     left = b.sub(part.tile_rows, first)
-    full, rest = _split_rows(b, shape, (left, here.tiles), rows_apart(b, r, shape))
+    full, rest = _split_rows(b, shape, (left, here.tiles))
     done = b.mul(full, number(high))
     lines = next_lines(b, ahead, (counts, full))
     for height, begin, count in ((high, number(0), full), (low, done, rest)):
@@ -251,12 +253,12 @@ def _multiply_run(  # noqa: PLR0913 - which run of what
 
 
 def _split_rows(
-    b: ir.IRBuilder, shape: KernelShape, sizes: tuple[ir.Value, ir.Value], apart: ir.Value
+    b: ir.IRBuilder, shape: KernelShape, sizes: tuple[ir.Value, ir.Value]
 ) -> tuple[ir.Value, ir.Value]:
     """Return how many large tiles and how many small ones take the rows that are left.
 
-    The last rows go into a small tile if they fit.  Rows that lie apart may go into any: those of
-    two small tiles then leave less empty than a large one and a small one would.
+    The last rows go into a small tile if they fit, or into two of them, if those leave less empty
+    than a large one and a small one would.
     """
     high, low = shape.rows
     left, most = sizes
@@ -265,7 +267,7 @@ def _split_rows(
     few = b.and_(
         b.icmp_signed(">", rest, number(0)), b.icmp_signed("<=", rest, number(2 * low - high))
     )
-    even = b.zext(b.and_(b.and_(few, apart), b.icmp_signed(">", full, number(0))), I64)
+    even = b.zext(b.and_(few, b.icmp_signed(">", full, number(0))), I64)
     rest = b.add(larger(b, rest, number(0)), b.mul(even, number(high)))
     return b.sub(full, even), b.sdiv(b.add(rest, number(low - 1)), number(low))
 

@@ -7,7 +7,6 @@ from llvmlite import ir
 from tconv.codegen.block import Block, KernelShape, Record, emit_block
 from tconv.codegen.build import (
     FLOATS,
-    I1,
     I64,
     STORED,
     counted,
@@ -89,11 +88,6 @@ def pack_b(  # noqa: PLR0913 - which channels of which block, where to, and by w
 def is_swapped(b: ir.IRBuilder, r: Record) -> ir.Value:
     """Tell whether the fine side is A."""
     return b.icmp_signed("!=", r.swapped, number(0))
-
-
-def rows_apart(b: ir.IRBuilder, r: Record, shape: KernelShape) -> ir.Value:
-    """Tell whether every row of a tile has a place of its own on side A."""
-    return is_swapped(b, r) if shape.groups == 1 else ir.Constant(I1, 1)
 
 
 def height_of_a(b: ir.IRBuilder, r: Record, shape: KernelShape) -> ir.Value:

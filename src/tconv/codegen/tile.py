@@ -30,7 +30,6 @@ from tconv.codegen.stored import widened_line
 
 UNROLL = 4
 FEW_SUMS = 8
-CORRELATE_VECTORS = 2  # of a point of a correlation's other side, however many a tile takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +131,10 @@ def emit_tile(module: ir.Module, tile: Tile, *, spread: bool = False) -> ir.Func
         with counted(b, whole, begun, first=fetched, step=tile.unroll) as main:
             ask(main)
             for step in range(tile.unroll):
-                main.carried[1:] = _multiply(b, tile, points, main, step)
+                main.carried[1:] = multiply_step(b, tile, points, main, step)
             main.carried[0] = place(b, main.carried[0], tile.unroll * tile.columns)
         with counted(b, depth, main.carried, first=whole) as rest:
-            rest.carried[1:] = _multiply(b, tile, points, rest, 0)
+            rest.carried[1:] = multiply_step(b, tile, points, rest, 0)
             rest.carried[0] = place(b, rest.carried[0], tile.columns)
         segment.carried = rest.carried
 
@@ -197,13 +196,13 @@ def _multiply_far(  # noqa: PLR0913 - what a turn of the loop reads
         with counted(b, end, turn.carried, first=turn.index, step=tile.unroll) as main:
             ask(main)
             for step in range(tile.unroll):
-                main.carried[1:] = _multiply(b, tile, points, main, step)
+                main.carried[1:] = multiply_step(b, tile, points, main, step)
             main.carried[0] = place(b, main.carried[0], tile.unroll * tile.columns)
         turn.carried = main.carried
     return done, turn.carried
 
 
-def _multiply(  # noqa: PLR0913 - what one step of the innermost loop reads
+def multiply_step(  # noqa: PLR0913 - what one step of the innermost loop reads
     b: ir.IRBuilder,
     tile: Tile,
     points: list[ir.Value],
@@ -237,133 +236,3 @@ def _multiply(  # noqa: PLR0913 - what one step of the innermost loop reads
             k = r * tile.vectors + v
             totals[k] = fma(b, row, weights[v], totals[k])
     return totals
-
-
-def correlate_tile_meaning(  # noqa: PLR0913 - the emitted function's own arguments
-    sums: npt.NDArray[np.floating],
-    start: npt.NDArray[np.floating],
-    data: npt.NDArray[np.floating],
-    other: npt.NDArray[np.floating],
-    rows: npt.NDArray[np.int64],
-    segments: npt.NDArray[np.int64],
-    other_segments: npt.NDArray[np.int64],
-    depth: int,
-    steps: tuple[int, int],
-) -> None:
-    """Compute in NumPy what the code from :func:`emit_correlate_tile` computes.
-
-    ``sums[r, v] = start[r, v] + sum of data[segments[s] + rows[r] + k * steps[0]] *
-    other[other_segments[s] + k * steps[1] + v]``
-    """
-    columns = sums.size // len(rows)
-    points = np.arange(depth)
-    left = data[segments[:, None, None] + rows[:, None] + points * steps[0]]
-    right = other[(other_segments[:, None] + points * steps[1])[..., None] + np.arange(columns)]
-    sums[...] = start + np.einsum("srk,skv->rv", left, right).reshape(sums.shape)
-
-
-def emit_correlate_tile(module: ir.Module, tile: Tile, pitch: int = 0) -> ir.Function:
-    """Emit ``tile(sums, start, data, other, rows, segments, other_segments, ...)``.
-
-    Its meaning is :func:`correlate_tile_meaning`.  The numbers are: how many planes of segments
-    there are, how far apart they lie in the tables, how many segments each has, and how many
-    points those; for how many tiles, one after another, that is done, whose rows follow each
-    other in the table; how far apart their sums lie, and where those start.
-
-    Both sides are data here: the depth runs along points, and the vectors along the other side's
-    channels, whose points lie two vectors apart.  With a ``pitch`` the rows lie side by side
-    from where the first is, and points so far apart: one stream that needs one address.  Without
-    one the next number tells how far apart points lie.  The last two are memory that will be
-    read soon, and how much further every turn asks for it.  A tile ``across`` has groups in the
-    lanes of both sides: a row's points lie one vector apart.
-    """
-    scalar = FLOATS[tile.dtype]
-    vector = ir.VectorType(scalar, tile.lanes)
-    pointer, table = scalar.as_pointer(), I64.as_pointer()
-    made, b = function(
-        module,
-        f"correlate_{tile.name}_{pitch}",
-        [*[pointer] * 4, *[table] * 3, *[I64] * 8, ir.IntType(8).as_pointer(), I64],
-    )
-    _, _, data, other, _, segments, other_segments, planes, plane_step, count, depth, *_ = made.args
-    for argument in made.args[2:7]:  # sums may go back where they started
-        argument.add_attribute("noalias")
-    whole = b.and_(depth, number(-tile.unroll))
-    step = CORRELATE_VECTORS * tile.lanes
-    tiles, sums_step, start_step, row_step, soon, soon_step = made.args[11:]
-    quarter = b.sdiv(soon_step, number(UNROLL))  # of a line, for each point that is no turn
-
-    def multiply(point: Turn, points: list[ir.Value], unrolled: int) -> list[ir.Value]:
-        if not pitch:
-            return _multiply(b, tile, points, point, unrolled, of_line=unrolled * step)
-        (first,) = points
-        at = place(b, first, b.mul(point.index, number(pitch)))
-        each = [place(b, at, unrolled * pitch + r) for r in range(tile.rows)]
-        return _multiply(b, tile, each, point, None, of_line=unrolled * step)
-
-    def run(origin: ir.Value, line: ir.Value, totals: list[ir.Value]) -> list[ir.Value]:
-        points = [place(b, origin, offset) for offset in offsets]
-        ahead, *totals = totals
-        with counted(b, whole, [ahead, line, *totals], step=tile.unroll) as main:
-            ahead, *each = main.carried
-            prefetch(b, ahead, near=2)
-            turn = Turn(main.index, each, main.following)
-            for unrolled in range(tile.unroll):
-                turn.carried[1:] = multiply(turn, points, unrolled)
-            ends = place(b, ahead, soon_step), place(b, turn.carried[0], tile.unroll * step)
-            main.carried = [*ends, *turn.carried[1:]]
-        ahead, *each = main.carried
-        with counted(b, depth, each, first=whole) as rest:
-            rest.carried[1:] = multiply(rest, points, 0)
-            rest.carried[0] = place(b, rest.carried[0], step)
-        return [ahead, *rest.carried[1:]]
-
-    with counted(b, tiles, [made.args[0], made.args[1], made.args[4], soon]) as turn:
-        sums, start, rows, ahead = turn.carried
-        offsets = [load(b, rows, r) for r in range(1 if pitch else tile.rows)]
-        begun = [load(b, start, k * tile.lanes, vector) for k in range(tile.rows * tile.vectors)]
-        with counted(b, planes, [ahead, *begun]) as plane:
-            first = b.mul(plane.index, plane_step)
-            with counted(b, count, plane.carried) as segment:
-                entry = b.add(first, segment.index)
-                origin = place(b, data, load(b, segments, entry))
-                line = place(b, other, load(b, other_segments, entry))
-                if pitch or tile.across:
-                    segment.carried = run(origin, line, segment.carried)
-                else:
-                    segment.carried = _run_freely(
-                        b,
-                        tile,
-                        (origin, line),
-                        segment.carried,
-                        (depth, offsets, row_step, quarter),
-                    )
-            plane.carried = segment.carried
-        ahead, *totals = plane.carried
-        for k, total in enumerate(totals):
-            store(b, total, sums, k * tile.lanes)
-        ends = place(b, sums, sums_step), place(b, start, start_step), place(b, rows, tile.rows)
-        turn.carried = [*ends, ahead]
-    b.ret_void()
-    return made
-
-
-def _run_freely(
-    b: ir.IRBuilder,
-    tile: Tile,
-    ends: tuple[ir.Value, ir.Value],
-    begun: list[ir.Value],
-    numbers: tuple[ir.Value, list[ir.Value], ir.Value, ir.Value],
-) -> list[ir.Value]:
-    """Multiply points that lie any step apart: unrolled, every row of each would be a pointer."""
-    depth, offsets, row_step, soon_step = numbers
-    with counted(b, depth, [*begun[:1], *ends, *begun[1:]]) as point:
-        ahead, at, *others = point.carried
-        prefetch(b, ahead, near=2)
-        each = Turn(point.index, others, point.following)
-        elements = [place(b, at, offset) for offset in offsets]
-        totals = _multiply(b, tile, elements, each, None, of_line=0)
-        line = place(b, others[0], CORRELATE_VECTORS * tile.lanes)
-        ahead = place(b, ahead, soon_step)
-        point.carried = [ahead, place(b, at, row_step), line, *totals]
-    return [point.carried[0], *point.carried[3:]]

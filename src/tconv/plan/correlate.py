@@ -147,9 +147,7 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     block = [axis.coarse_size for axis in axes]
     if not parts.shared:
         sizes = coarse_point, fine_point
-        near = machine.l2 // 2
-        far = machine.l3 // 16 if together == 1 else near
-        block = choose_block(axes, sizes, parts.pieces, (near, far))
+        block = choose_block(axes, sizes, parts.pieces, (machine.l2 // 2, machine.l3 // 16))
     blocks = [-(-axis.coarse_size // size) for axis, size in zip(axes, block, strict=True)]
     fine_pitches = pitches_of(axis.extent(size) for axis, size in zip(axes, block, strict=True))
     plane = fine_pitches[0] * block[0]

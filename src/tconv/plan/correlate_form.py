@@ -51,7 +51,7 @@ def choose_form(
         planes = PACK_LINES
     apart = PACK_APART if problem.groups > 1 and not rows_of_points else 0
     both = PACK_PANELS * coarse + apart
-    natural = padded(fine, lanes) * whole_tiles(coarse, tile_rows) * met
+    natural = padded(fine, lanes) * even_tiles(coarse, tile_rows) * met
     natural += (PACK_PANELS * max(fine, lanes) + apart) * spread + both
     swapped = padded(coarse, lanes) * even_tiles(taps * fine, tile_rows)
     swapped += (planes * fine + apart / 2) * spread + both

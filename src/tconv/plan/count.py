@@ -182,8 +182,7 @@ def _correlate(problem: Problem, recipe: Correlate, tile_rows: int) -> Numbers:
     width = _panels_width(r.columns * recipe.groups, recipe.lanes, recipe.vectors)
     taps = len(recipe.taps)
     chunks = _parts(r.rows, r.chunk_rows)
-    tiled = even_tiles if recipe.groups > 1 else whole_tiles
-    rows = taps * sum(tiled(chunk, tile_rows) for chunk in chunks)
+    rows = taps * sum(even_tiles(chunk, tile_rows) for chunk in chunks)
     if recipe.swapped:
         parts = _parts(taps, r.chunk_taps)
         rows = sum(even_tiles(part * r.rows, tile_rows) for part in parts)

@@ -70,7 +70,7 @@ def choose_parts(
             chunk_taps = min(max(MOST_SUMS // a_tap // last * last, last), taps)
             tap_chunks = -(-taps // chunk_taps)
             sums = groups * row_chunks * panel_chunks * taps * a_tap // item
-            packed = tap_chunks * (a * panel_chunks + b * row_chunks)
+            packed = groups * tap_chunks * (a * panel_chunks + b * row_chunks)
             split = groups * row_chunks * panel_chunks * tap_chunks
             blocks = max(a // row_chunks, b // panel_chunks) * item // (machine.l3 // 16)
             for pieces in (1, 2, 4, 8):
