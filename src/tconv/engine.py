@@ -8,7 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tconv.errors import UnsupportedError
-from tconv.plan import Machine, Overlap, Plan, TapProducts, Winograd, choose_plan, thinned
+from tconv.plan import (
+    Machine,
+    Overlap,
+    Plan,
+    TapProducts,
+    Winograd,
+    choose_plan,
+    flattened,
+    thinned,
+)
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 from tconv.runtime.taps import TapRunner
 from tconv.settings import settings
@@ -38,6 +47,7 @@ class Executable:
         self._taps = TapRunner(plan.problem)
         self._compiled: Any = None
         self._view = None if plan.thin is None else plan.thin.view
+        self._lines = None if plan.flat is None else (plan.flat.shapes, plan.flat.taps)
         if isinstance(plan.recipe, Winograd):
             sliced = plan.recipe.slice < plan.recipe.panels
             kind = SlicedRunner if sliced else WinogradRunner
@@ -59,6 +69,15 @@ class Executable:
         if self._compiled is None:
             return None
         begin = 0
+        if self.plan.flat is not None:
+            flat = self.plan.flat
+            ends = zip(
+                (Operand.COARSE, Operand.WEIGHTS, Operand.FINE),
+                (source, target, second),
+                strict=True,
+            )
+            lines = [flat.strides(operand, strides) for operand, strides in ends]
+            return None if None in lines else self._compiled.ready(*lines)
         if self.plan.thin is not None:
             source, begin = self.plan.thin.strides(source)
         launch = self._compiled.ready(source, target, second)
@@ -107,7 +126,7 @@ class Executable:
         if self._compiled is None:
             self._taps.run(first, second, bias, result)
         elif problem.wanted is Operand.WEIGHTS:
-            if not self._compiled.run(first, second, result):
+            if not self._run_weights(first, second, result):
                 self._taps.run(first, second, bias, result)
         elif second.finite:
             met = first if self._view is None else first[self._view]
@@ -122,6 +141,14 @@ class Executable:
             np.copyto(out, result)
             return out
         return result
+
+    def _run_weights(self, coarse: Array, fine: Array, out: Array) -> bool:
+        """Compute weights; False when infinities make the answer doubtful."""
+        if self._lines is not None:
+            lines, taps = self._lines
+            coarse, fine, out = coarse.reshape(lines[0]), fine.reshape(lines[1]), out[taps]
+        answered: bool = self._compiled.run(coarse, fine, out)
+        return answered
 
     def _run_directly(
         self, images: list[int], data: Array, weights: Array, bias: Array | None, out: Array
@@ -158,9 +185,11 @@ def plan(problem: Problem, algorithm: str | None = None, *, bound: bool = False)
     target = machine()
     known = target if isinstance(target, Machine) else None
     thin = None if known is None else thinned(problem)
-    solved = problem if thin is None else thin.problem
+    flat = None if known is None else flattened(problem)
+    other = thin or flat
+    solved = problem if other is None else other.problem
     found = choose_plan(solved, known, str(target), algorithm, bound=bound)
-    return found if thin is None else replace(found, problem=problem, thin=thin)
+    return found if other is None else replace(found, problem=problem, thin=thin, flat=flat)
 
 
 @lru_cache(maxsize=1)

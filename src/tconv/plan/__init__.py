@@ -2,6 +2,7 @@
 
 from tconv.plan.choose import ALGORITHMS, choose_plan
 from tconv.plan.correlate import Correlate
+from tconv.plan.flat import Flat, flattened
 from tconv.plan.gather import Gather
 from tconv.plan.grouped import Grouped
 from tconv.plan.grouped_weights import GroupedWeights
@@ -16,6 +17,7 @@ from tconv.plan.winograd import Winograd
 __all__ = [
     "ALGORITHMS",
     "Correlate",
+    "Flat",
     "Gather",
     "Grouped",
     "GroupedWeights",
@@ -28,6 +30,7 @@ __all__ = [
     "Thin",
     "Winograd",
     "choose_plan",
+    "flattened",
     "tap_products",
     "thinned",
 ]

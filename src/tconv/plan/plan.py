@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from tconv.plan.cells import Cells
 from tconv.plan.correlate import Correlate
+from tconv.plan.flat import Flat
 from tconv.plan.gather import Gather
 from tconv.plan.grouped import Grouped
 from tconv.plan.grouped_weights import GroupedWeights
@@ -45,11 +46,13 @@ class Plan:
         | Winograd
     )
     thin: Thin | None = None  # what the recipe solves, if not the problem itself
+    flat: Flat | None = None  # likewise
 
     @property
     def solved(self) -> Problem:
         """The problem that the recipe solves."""
-        return self.problem if self.thin is None else self.thin.problem
+        other = self.thin or self.flat
+        return self.problem if other is None else other.problem
 
     def __str__(self) -> str:
         """Print the table that users see."""
@@ -59,6 +62,9 @@ class Plan:
         if self.thin is not None:
             steps = " x ".join(map(str, self.thin.steps))
             lines.append(f"  reads    one of {steps} fine points: no window meets the others")
+        if self.flat is not None:
+            sizes = " x ".join(map(str, self.flat.sizes))
+            lines.append(f"  reads    {sizes} points as one line: each meets its own")
         lines += [f"  refused  {name:<{width}}  {why}" for name, why in self.refused]
         step_width = max(len(step.name) for step in self.steps)
         detail_width = max(len(step.detail) for step in self.steps)

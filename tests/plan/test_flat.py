@@ -1,0 +1,106 @@
+"""Pictures as one line: where each point meets its own, and nowhere else."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from strategies import whole_numbers
+from tconv import engine, reference
+from tconv.plan import choose_plan, flattened
+from tconv.plan.check import check_plan
+from tconv.plan.machine import AVX2
+from tconv.plan.tiles import tile_rows
+from tconv.problem import Axis, Layout, Operand, Problem
+
+OWN = Axis(fine_size=7, coarse_size=7, taps=1, stride=1, dilation=1, pad_begin=0)
+OTHERS = {
+    "a window": Axis(fine_size=7, coarse_size=5, taps=3, stride=1, dilation=1, pad_begin=0),
+    "a stride": Axis(fine_size=13, coarse_size=7, taps=1, stride=2, dilation=1, pad_begin=0),
+    "a pad": Axis(fine_size=7, coarse_size=7, taps=1, stride=1, dilation=1, pad_begin=1),
+    "a longer side": Axis(fine_size=9, coarse_size=7, taps=1, stride=1, dilation=1, pad_begin=0),
+}
+LAYOUTS = ("n {} x", "x n {}", "n x {}")
+
+
+def problem_of(axes: tuple[Axis, ...], layout: str, groups: int = 1) -> Problem:
+    """Return a question for the weights of 24 channels to 10, or of so many groups."""
+    layouts = Layout(layout.format("gc")), Layout(layout.format("gf")), Layout("gc f x")
+    coarse, fine = (24, 10) if groups == 1 else (1, 1)
+    return Problem(Operand.WEIGHTS, 2, groups, coarse, fine, axes, "float32", *layouts)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_axes_stay_what_they_are(name: str) -> None:
+    """One axis that is not met point by point is enough."""
+    assert flattened(problem_of((OWN, OTHERS[name]), "n {} x")) is None
+
+
+def test_only_weights_of_pictures_with_lines_are_flattened() -> None:
+    """FINE and COARSE write pictures; points that lie apart are no line."""
+    problem = problem_of((OWN, OWN), "n {} x")
+
+    assert flattened(problem) is not None
+    assert flattened(replace(problem, axes=(OWN,))) is None
+    assert flattened(problem_of((OWN, OWN), "n x {}")) is None
+    for wanted in (Operand.FINE, Operand.COARSE):
+        assert flattened(replace(problem, wanted=wanted)) is None
+
+
+@pytest.mark.parametrize("sizes", [(7, 7), (3, 5, 4), (1, 9), (9, 1), (1, 1)])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("groups", [1, 9])
+def test_results_are_those_of_the_picture(sizes: tuple[int, ...], layout: str, groups: int) -> None:
+    """Whole numbers, so every bit: of arrays, of views, into views, and by addresses."""
+    axes = tuple(replace(OWN, fine_size=size, coarse_size=size) for size in sizes)
+    problem = problem_of(axes, layout, groups)
+    sides = [
+        whole_numbers(problem.shape(operand), "float32", seed)
+        for seed, operand in enumerate(problem.given)
+    ]
+    expected = reference.answer(problem, *sides).astype(np.float32)
+    views = [np.repeat(side, 2, axis=2)[:, :, ::2] for side in sides]
+    out = np.zeros(expected.shape[::-1], np.float32).T
+    run = engine.executable(problem)
+
+    assert np.array_equal(run.run(sides[0], sides[1], None, None), expected)
+    assert np.array_equal(run.run(views[0], views[1], None, out), expected)
+    launch = run.launch(sides[0].strides, expected.strides, sides[1].strides)
+    assert launch is not None
+    found = np.empty_like(expected)
+    assert launch(sides[0].ctypes.data, found.ctypes.data, sides[1].ctypes.data) is not False
+    assert np.array_equal(found, expected)
+
+
+def test_what_does_not_lie_as_a_line_has_no_quick_way() -> None:
+    """Lines with gaps between them have to be copied first."""
+    problem = problem_of((OWN, OWN), "n {} x")
+    run = engine.executable(problem)
+    whole = np.zeros(problem.shape(Operand.COARSE), np.float32)
+    gaps = np.zeros((*whole.shape[:-1], 8), np.float32)[..., :7]
+    fine, out = (np.zeros(problem.shape(each)) for each in (Operand.FINE, Operand.WEIGHTS))
+
+    assert run.launch(gaps.strides, out.strides, fine.strides) is None
+
+
+def test_what_is_planned_is_the_line() -> None:
+    """The check of plans looks at what the recipe solves, and the plan says so."""
+    problem = problem_of((OWN, OWN), "n {} x")
+    flat = flattened(problem)
+    assert flat is not None
+    plan = replace(choose_plan(flat.problem, AVX2, ""), problem=problem, flat=flat)
+
+    check_plan(plan, tile_rows=tile_rows(AVX2))
+    assert "7 x 7 points as one line" in str(plan)
+
+
+def test_infinities_are_answered_for_as_pictures() -> None:
+    """What the kernel doubts is computed from the arrays as they came."""
+    problem = problem_of((OWN, OWN), "n {} x")
+    sides = [whole_numbers(problem.shape(operand), "float32", 3) for operand in problem.given]
+    sides[0][0, 0, 0, 0] = np.inf
+    with np.errstate(invalid="ignore"):
+        expected = reference.answer(problem, *sides).astype(np.float32)
+        found = engine.executable(problem).run(sides[0], sides[1], None, None)
+
+    assert np.array_equal(found, expected, equal_nan=True)
