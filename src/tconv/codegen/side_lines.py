@@ -273,33 +273,43 @@ def _transpose_panels(
     after = b.add(head, body)
     squares = b.and_(b.icmp_signed(">", width, number(0)), _is(b, x_step, 1))
     whole_x = b.select(squares, if_enough(b, body, lanes), number(0))
+    # Lines that are shorter than a vector are covered by halves of one.
+    short = b.and_(squares, b.icmp_signed("<", body, number(lanes)))
+    short_x = b.select(short, if_enough(b, body, lanes // 2), number(0))
     size = number(columns)
     rest = b.srem(channels, size)
     whole = b.sub(channels, rest)
 
     def square(
-        panel: ir.Value, channel: ir.Value, x: ir.Value, v: ir.Value | int, wide: int
+        ends: tuple[ir.Value, ir.Value], x: ir.Value, v: ir.Value | int, wide: int, points: int
     ) -> None:
+        panel, channel = ends
         first = b.add(channel, number(v) if isinstance(v, int) else v)
         line = place(b, source, b.add(b.mul(first, c_step), b.add(load(b, reads, head), x)))
         starts = [place(b, line, b.mul(number(i), c_step)) for i in range(wide)]
-        for start in starts:
-            prefetch(b, place(b, start, FURTHER // STORED_BYTES[dtype]))
-        rows = [widened(b, start, 0, dtype, lanes) for start in starts]
-        for i, part in enumerate(turned_out(b, rows)):
+        if points == lanes:
+            for start in starts:
+                prefetch(b, place(b, start, FURTHER // STORED_BYTES[dtype]))
+        if wide > points:
+            turned = turned_in(b, starts, points, dtype)
+        else:
+            turned = turned_out(b, [widened(b, start, 0, dtype, points) for start in starts])
+        for i, part in enumerate(turned):
             where = load(b, places, b.add(b.add(head, x), number(i)))
             store(b, part, place(b, panel, b.mul(where, size)), v)
 
-    with counted(b, whole, [target], step=columns) as c:
-        with covered(b, whole_x, lanes) as x:
-            for v, wide in _whole_pieces(columns, lanes):
-                square(c.carried[0], c.index, x, v, wide)
-        c.carried = [place(b, c.carried[0], pitch)]
-    (panel,) = c.carried
-    with b.if_then(b.icmp_signed(">", rest, number(0))), covered(b, whole_x, lanes) as x:
-        for wide in sizes(lanes):
-            with _rest_pieces(b, rest, wide, lanes) as at:
-                square(panel, whole, x, at, wide)
+    for points, count in ((lanes, whole_x), (lanes // 2, short_x)):
+        with counted(b, whole, [target], step=columns) as c:
+            with covered(b, count, points) as x:
+                for v, wide in _whole_pieces(columns, lanes):
+                    square((c.carried[0], c.index), x, v, wide, points)
+            c.carried = [place(b, c.carried[0], pitch)]
+        (panel,) = c.carried
+        with b.if_then(b.icmp_signed(">", rest, number(0))), covered(b, count, points) as x:
+            for wide in sizes(lanes):
+                with _rest_pieces(b, rest, wide, lanes) as at:
+                    square((panel, whole), x, at, wide, points)
+    whole_x = b.add(whole_x, short_x)
     with b.if_then(b.icmp_signed("<", whole_x, body)), counted(b, channels) as c:
         inside = b.srem(c.index, size)
         into = place(b, target, b.add(b.mul(b.sdiv(c.index, size), pitch), inside))
