@@ -89,7 +89,7 @@ class Line:
 def lines(table: str, lanes: int) -> Iterator[Line]:
     """Yield lines around the vector's width, with zeros before, behind, on both sides and none."""
     around = (lanes - 1, lanes, lanes + 1)
-    bodies, depths = (0, *around, 2 * lanes + 1), (1, *around, 2 * lanes + 1)
+    bodies, depths = (0, lanes // 2, *around, 2 * lanes + 1), (1, *around, 2 * lanes + 1)
     zeros = ((0, 0), (2, 0), (0, 3), (lanes + 1, 2))
     for body, channels, (head, tail) in product(bodies, depths, zeros):
         count = head + body + tail
