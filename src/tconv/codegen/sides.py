@@ -1,6 +1,7 @@
 """Both sides of a correlation, packed block by block: which lines there are, and where they go."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from llvmlite import ir
 
@@ -125,14 +126,14 @@ def _pack_side(  # noqa: PLR0913 - which side, where from, where to, and by what
     offset = b.add(b.mul(first_group, field("g")), b.mul(channel, field("c")))
     source = place(b, r.pointer_to(f"side_{side}", stored), offset)
     channels = smaller(b, b.sub(field("channels"), channel), most)
-    with counted(b, r.outer, [number(1)]) as axis:
+    with counted(b, r.outer, [number(1), number(1)]) as axis:
         d = axis.index
         count = b.sub(load(b, block.stops, d), load(b, block.starts, d))
         extent = b.add(count, r.at(f"{side}_halos", d))
         store(b, extent, block.extents, d)
         store(b, number(0), block.lows, d)
-        axis.carried = [b.mul(axis.carried[0], extent)]
-    lines = axis.carried[0]
+        axis.carried = [b.mul(axis.carried[0], axis.carried[1]), extent]
+    planes, lines = axis.carried
     first = b.add(b.mul(block.start, field("step")), field("low"))
     limit = smaller(b, field("size"), b.add(b.mul(block.stop, field("step")), field("slack")))
     points = b.mul(b.sub(block.stop, block.start), field("scale"))
@@ -150,10 +151,10 @@ def _pack_side(  # noqa: PLR0913 - which side, where from, where to, and by what
     with (
         counted(b, turns) as turn,
         counted(b, field("combinations")) as combination,
-        counted(b, lines),
+        counted(b, planes),
+        _lines_of(b, r, side, block, (combination.index, lines)) as (line, begin, valid),
     ):
-        line, read, valid = _next_line(b, r, side, block, combination.index)
-        read = b.select(valid, b.add(read, b.mul(first, field("x"))), number(0))
+        read = b.select(valid, b.add(begin, b.mul(first, field("x"))), number(0))
         done = b.mul(turn.index, at_once)
         panel = b.mul(b.sdiv(done, columns), field("plane"))
         arguments = [
@@ -227,38 +228,75 @@ def _count_inside(
     return b.select(runs_on, first, before), b.select(runs_on, b.sub(last, first), inside)
 
 
-def _next_line(
-    b: ir.IRBuilder, r: Record, side: str, block: Block, combination: ir.Value
-) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Return where a line goes, in points, where it comes from, and whether it exists.
+@contextmanager
+def _lines_of(
+    b: ir.IRBuilder, r: Record, side: str, block: Block, numbers: tuple[ir.Value, ir.Value]
+) -> Iterator[tuple[ir.Value, ir.Value, ir.Value]]:
+    """Emit a loop over the lines of the next plane.
 
-    The block's lows are the line's own place, which is counted up: dividing takes longer than
-    packing a short line.
+    Yields where each goes, in points, where it comes from, and whether it exists.  The numbers
+    are a combination of residues and how many lines there are.
     """
+    combination, lines = numbers
+    d = b.sub(r.outer, number(1))
     width = getattr(r, f"{side}_width")
     into = b.mul(b.mul(combination, width), r.plane)
     residues = b.mul(combination, r.outer)
-    with counted(b, r.outer, [into, number(0), number(1), number(1)]) as axis:
-        d = b.sub(b.sub(r.outer, number(1)), axis.index)
+    into, read, valid = _next_plane(b, r, side, block, (into, residues))
+    step, source_step = r.at(f"{side}_steps", d), r.at(f"{side}_source_steps", d)
+    first, limit = _axis_of(b, r, side, block, (residues, d))
+    first = b.add(b.mul(load(b, block.starts, d), step), first)
+    read = b.add(read, b.mul(first, source_step))
+    with counted(b, lines, [first, into, read]) as line:
+        coordinate, into, read = line.carried
+        yield into, read, b.and_(valid, _inside(b, coordinate, limit))
+
+        line.carried = [
+            b.add(coordinate, step),
+            b.add(into, r.at(f"{side}_pitches", d)),
+            b.add(read, b.mul(step, source_step)),
+        ]
+
+
+def _next_plane(
+    b: ir.IRBuilder, r: Record, side: str, block: Block, begins: tuple[ir.Value, ir.Value]
+) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Return where the first line of a plane goes, where from, and whether the plane exists.
+
+    The block's lows are the plane's own place, which is counted up: dividing takes longer than
+    packing a short line.
+    """
+    into, residues = begins
+    outer = b.sub(r.outer, number(1))
+    with counted(b, outer, [into, number(0), number(1), number(1)]) as axis:
+        d = b.sub(b.sub(outer, number(1)), axis.index)
         into, read, valid, carry = axis.carried
         here = load(b, block.lows, d)
-        step = r.at(f"{side}_steps", d)
+        shifted, limit = _axis_of(b, r, side, block, (residues, d))
         point = b.add(load(b, block.starts, d), here)
-        shifted = b.add(r.at(f"{side}_lows", d), r.at(f"{side}_residues", b.add(residues, d)))
-        coordinate = b.add(b.mul(point, step), shifted)
-        far = b.add(b.mul(load(b, block.stops, d), step), getattr(r, f"{side}_slack"))
-        limit = smaller(b, r.at(f"{side}_sizes", d), far)
-        good = b.and_(
-            b.icmp_signed(">=", coordinate, number(0)), b.icmp_signed("<", coordinate, limit)
-        )
+        coordinate = b.add(b.mul(point, r.at(f"{side}_steps", d)), shifted)
         following = b.add(here, carry)
         full = b.icmp_signed("==", following, load(b, block.extents, d))
         store(b, b.select(full, number(0), following), block.lows, d)
         axis.carried = [
             b.add(into, b.mul(here, r.at(f"{side}_pitches", d))),
             b.add(read, b.mul(coordinate, r.at(f"{side}_source_steps", d))),
-            b.and_(valid, b.zext(good, I64)),
+            b.and_(valid, b.zext(_inside(b, coordinate, limit), I64)),
             b.zext(full, I64),
         ]
     into, read, valid, _ = axis.carried
     return into, read, b.icmp_signed("!=", valid, number(0))
+
+
+def _axis_of(
+    b: ir.IRBuilder, r: Record, side: str, block: Block, where: tuple[ir.Value, ir.Value]
+) -> tuple[ir.Value, ir.Value]:
+    """Return where point 0 of an outer axis would be read, and the point behind the last."""
+    residues, d = where
+    far = b.mul(load(b, block.stops, d), r.at(f"{side}_steps", d))
+    limit = smaller(b, r.at(f"{side}_sizes", d), b.add(far, getattr(r, f"{side}_slack")))
+    return b.add(r.at(f"{side}_lows", d), r.at(f"{side}_residues", b.add(residues, d))), limit
+
+
+def _inside(b: ir.IRBuilder, coordinate: ir.Value, limit: ir.Value) -> ir.Value:
+    return b.and_(b.icmp_signed(">=", coordinate, number(0)), b.icmp_signed("<", coordinate, limit))
