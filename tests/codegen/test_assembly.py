@@ -12,7 +12,7 @@ from llvmlite import ir
 from tconv.codegen.block import KernelShape
 from tconv.codegen.correlate import emit_correlate
 from tconv.codegen.gather import emit_gather
-from tconv.codegen.sums import NARROW_ROWS
+from tconv.codegen.runs import NARROW_ROWS
 from tconv.codegen.tile import UNROLL, Tile, emit_tile
 from tconv.jit import emit_assembly
 from tconv.plan.machine import AVX2, AVX512, NEON, Machine

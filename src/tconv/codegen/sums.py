@@ -20,11 +20,10 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
+from tconv.codegen.missed import Listing, Missed, emit_missed, missed_places
 from tconv.codegen.rows import emit_pack_row, emit_store_row
+from tconv.codegen.runs import Run, rows_of, run_tiles, run_wide
 from tconv.codegen.tile import Tile, emit_tile
-
-AHEAD = 128  # steps of the depth, until weights come from the last cache or from memory
-NARROW_ROWS = 8  # of one vector: additions take four cycles, and two begin in each
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +33,7 @@ class Parts:
     tiles: dict[int, list[ir.Function]]  # by vectors
     far: list[ir.Function]  # the same for wide panels, where data is not in any cache
     past: tuple[list[ir.Function], ...]  # both again, for results that no cache should keep
+    missed: Missed | None  # what leaves out segments that points miss
     pack_row: ir.Function
     store_row: ir.Function
 
@@ -53,6 +53,7 @@ class Data:
 class Place:
     """Where a work item finds and puts things."""
 
+    scratch: ir.Value
     data: Data
     sums: ir.Value
     rows: ir.Value  # tables, by phase of the last axis: where a point's region begins,
@@ -65,34 +66,35 @@ class Place:
     bias: ir.Value
 
 
-def emit_parts(module: ir.Module, shape: KernelShape, *, past: bool = False) -> Parts:
-    """Emit the functions that a gather calls; those that write past the caches if wanted."""
+def emit_parts(
+    module: ir.Module, shape: KernelShape, *, past: bool = False, missed: bool = False
+) -> Parts:
+    """Emit the functions that a gather calls.
+
+    If wanted, those that write past the caches, and those that leave out what points miss.
+    """
     large, _ = shape.rows
     tiles = {
         vectors: [
-            emit_tile(module, Tile(rows, vectors, shape.lanes, shape.dtype))
-            for rows in _rows(shape, vectors)
+            emit_tile(module, Tile(rows, vectors, shape.lanes, shape.dtype, listed=missed))
+            for rows in rows_of(shape, vectors)
         ]
         for vectors in sorted({1, shape.vectors})
     }
     sizes, small = (large, shape.vectors, shape.lanes, shape.dtype), tiles[shape.vectors][1]
+    every = (rows for vectors in tiles for rows in rows_of(shape, vectors))
     streaming: tuple[list[ir.Function], ...] = ()
     if past and STORED[shape.dtype] == FLOATS[shape.dtype]:
-        kinds = (Tile(*sizes, far=far, past=True) for far in (False, True))
+        kinds = (Tile(*sizes, far=far, past=True, listed=missed) for far in (False, True))
         streaming = tuple([emit_tile(module, tile), small] for tile in kinds)
     return Parts(
         tiles,
-        [emit_tile(module, Tile(*sizes, far=True)), small],
+        [emit_tile(module, Tile(*sizes, far=True, listed=missed)), small],
         streaming,
+        emit_missed(module, shape.dtype, every) if missed else None,
         emit_pack_row(module, shape.dtype, shape.lanes),
         emit_store_row(module, shape.dtype, shape.lanes),
     )
-
-
-def _rows(shape: KernelShape, vectors: int) -> tuple[int, int]:
-    """Return how many rows the tiles of so many vectors have: of the large one and the small."""
-    large, small = shape.rows
-    return (large if vectors > 1 else max(large, NARROW_ROWS)), small
 
 
 def find_data(  # noqa: PLR0913 - which block of what
@@ -112,6 +114,8 @@ def find_data(  # noqa: PLR0913 - which block of what
     source = place(b, r.pointer_to("source", stored), b.mul(group, r.source_g))
     data = Data(scratch, r.pitches, r.depth, r.segments, ir.Constant(I1, 0))
     origin, whole = emit_origin(b, r, block)
+    if parts.missed is not None:
+        whole = b.or_(whole, b.icmp_signed("!=", r.unpacked, number(0)))
     in_place = b.and_(whole, b.icmp_signed("!=", r.in_place, number(0)))
     # Work items that differ only in their panels follow one another: what this worker has packed
     # for the last of them need not be packed again.
@@ -152,6 +156,7 @@ def find_place(  # noqa: PLR0913 - which item of what
     target = place(b, r.pointer_to("target", stored), b.mul(group, r.target_g))
     askew = b.and_(b.ptrtoint(target, I64), number(LINE - 1))
     return Place(
+        scratch=scratch,
         data=data,
         sums=place(b, scratch, r.scratch_sums),
         rows=rows,
@@ -226,7 +231,7 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
             width = width_of(panel.index)
             segment, inside = b.mul(turn.index, at_once), b.mul(cut.index, length)
             skipped = b.add(b.mul(segment, depth), inside)
-            rows = b.add(r.at("rows_before", both), skipped)
+            rows, begin = (b.add(r.at("rows_before", both), each) for each in (skipped, inside))
             some = smaller(b, b.sub(count, segment), at_once)
             deep = smaller(b, b.sub(depth, inside), length)
             after = b.add(panel.index, number(1))
@@ -236,8 +241,8 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
                 b.select(goes_on, rows, b.add(rows, b.mul(some, deep))),
             )
             channel = b.mul(panel.index, number(shape.columns))
-            number_of = b.sub(panel.index, first_panel)
-            sums, places = place(b, where.sums, b.mul(number_of, r.sums_panel)), where.places
+            begun = b.mul(b.sub(panel.index, first_panel), r.sums_panel)
+            sums, places = place(b, where.sums, begun), where.places
             final: ir.Value = ir.Constant(I1, 0)
             if direct is not None and where.target.type == sums.type:
                 final = direct(panel.index)
@@ -246,11 +251,15 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
             places = place(b, places, entry)
             # Of a depth that is cut, every line is read for long: there is time to fetch it.
             whole = b.icmp_signed("==", b.mul(turns, cuts), number(1))
-            run = _Run(
+            part = segment, some, inside, deep
+            known = b.and_(
+                wide, b.icmp_signed("!=", panel.index, b.select(whole, fresh, first_panel))
+            )
+            run = Run(
                 sums=sums,
                 start=b.select(first, place(b, where.bias, channel), sums),
                 data=place(b, where.data.origin, inside),
-                weights=weights_of(panel.index, rows),
+                weights=weights_of(panel.index, begin if parts.missed else rows),
                 soon=soon,
                 width=width,
                 places=places,
@@ -261,93 +270,49 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
                 count=some,
                 depth=deep,
                 points=points,
+                listing=_listing(b, r, parts.missed, where, (both, entry), part, known),
             )
             far = b.and_(b.and_(where.data.far, whole), b.icmp_signed("==", panel.index, fresh))
             kept = parts.tiles[shape.vectors], parts.far
             with b.if_else(wide) as (full, narrow):
                 with full:
                     past = b.and_(b.and_(where.past, whole), final) if parts.past else None
-                    _run_wide(b, shape, (kept, parts.past), (far, past), run)
+                    run_wide(b, shape, (kept, parts.past), (far, past), run)
                 with narrow:
-                    _run_tiles(b, parts.tiles[1], shape, 1, run)
+                    run_tiles(b, parts.tiles[1], shape, 1, run)
 
 
-def _run_wide(
+def _listing(  # noqa: PLR0913 - which part of what
     b: ir.IRBuilder,
-    shape: KernelShape,
-    tiles: tuple[tuple[list[ir.Function], ...], tuple[list[ir.Function], ...]],
-    kinds: tuple[ir.Value, ir.Value | None],
-    run: "_Run",
-) -> None:
-    """Run tiles of a wide panel: for data that is far away or near, for sums that stay or not."""
-    (near, far), past_tiles = tiles
-    distant, past = kinds
-    if past is not None:
-        with b.if_else(past) as (leaves, stays):
-            with leaves:
-                _run_wide(b, shape, (past_tiles, ()), (distant, None), run)
-            with stays:
-                _run_wide(b, shape, ((near, far), ()), (distant, None), run)
-        return
-    with b.if_else(distant) as (apart, beside):
-        with apart:
-            _run_tiles(b, far, shape, shape.vectors, run)
-        with beside:
-            _run_tiles(b, near, shape, shape.vectors, run)
+    r: Record,
+    functions: Missed | None,
+    where: Place,
+    phase: tuple[ir.Value, ir.Value],
+    part: tuple[ir.Value, ir.Value, ir.Value, ir.Value],
+    known: ir.Value,
+) -> Listing | None:
+    """Return what lists the segments of tiles that leave some out.
 
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """What tiles take, for all points of a phase."""
-
-    sums: ir.Value
-    start: ir.Value
-    data: ir.Value
-    weights: ir.Value
-    places: ir.Value
-    start_places: ir.Value
-    start_step: ir.Value  # a mask: whether the table of starts goes on with the points
-    rows: ir.Value
-    segments: ir.Value
-    count: ir.Value
-    depth: ir.Value
-    points: ir.Value
-    width: ir.Value  # of the panel
-    soon: ir.Value  # the weights that are read afterwards
-
-
-def _run_tiles(
-    b: ir.IRBuilder, tiles: list[ir.Function], shape: KernelShape, vectors: int, run: _Run
-) -> None:
-    """Run the large tile as often as it fits, then the one that what is left fits into.
-
-    Additions take four cycles, so a tile of one row is no quicker than one of four.  Every tile
-    asks for a share of the weights that are read next, which are far away where panels are large;
-    a single one for its own, a little ahead.
+    The part are segments, from and how many, and their depth, likewise.  Panels that are ``known``
+    find lists that another made, if those are kept.
     """
-    large, small = map(number, _rows(shape, vectors))
-    whole = b.sdiv(run.points, large)
-    rest = b.sub(run.points, b.mul(whole, large))
-    whole = b.add(whole, b.zext(b.icmp_signed(">", rest, small), I64))
-    done = b.mul(whole, large)
-    calls = b.add(whole, b.zext(b.icmp_signed("<", done, run.points), I64))
-    steps = b.mul(run.count, run.depth)
-    share = b.sdiv(b.add(steps, b.sub(calls, number(1))), larger(b, calls, number(1)))
-    single = b.icmp_signed("<=", calls, number(1))
-    soon = b.select(single, place(b, run.weights, AHEAD * shape.columns), run.soon)
-
-    def call(tile: ir.Function, turn: ir.Value) -> None:
-        here = b.mul(turn, large)
-        tables = [
-            place(b, run.places, here),
-            place(b, run.start_places, b.and_(here, run.start_step)),
-            place(b, run.rows, here),
-        ]
-        sums = [run.sums, run.start, run.data, run.weights]
-        ahead = place(b, soon, b.mul(turn, b.mul(share, run.width)))
-        b.call(tile, [*sums, *tables, run.segments, run.count, run.depth, ahead, share])
-
-    with counted(b, whole) as turn:
-        call(tiles[0], turn.index)
-    with b.if_then(b.icmp_signed("<", done, run.points)):
-        call(tiles[1], whole)
+    if functions is None:
+        return None
+    both, entry = phase
+    segment, some, inside, deep = part
+    _, bits, listed = missed_places(b, r, where.scratch)
+    nothing = place(b, where.scratch, r.scratch_nothing)
+    segments = place(b, where.data.segments, r.at("segment_start", both))
+    apart = b.zext(where.data.far, I64)  # what is packed has zeros
+    kept = b.icmp_signed(">", r.listed_pitch, number(0))
+    kept = b.and_(kept, b.icmp_signed("==", r.phases, number(1)))
+    points, depth = b.mul(r.points, r.phases), r.at("segment_depth", both)
+    return Listing(
+        functions=functions,
+        listed=listed,
+        bits=place(b, bits, entry),
+        operands=[place(b, where.data.origin, inside), nothing, segments],
+        numbers=[r.words, points, segment, some, depth, deep, r.most_depth, apart],
+        pitch=r.listed_pitch,
+        known=b.and_(known, kept),
+    )

@@ -30,6 +30,8 @@ from tconv.codegen.stored import widened_line
 
 UNROLL = 4
 FEW_SUMS = 8
+LISTED_ROWS = 8  # addresses of a listed segment, as many as any tile has rows
+ENTRY = LISTED_ROWS + 2  # and where its weights begin, and its depth
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,13 @@ class Tile:
     far: bool = False  # whether the data is not in any cache yet
     across: bool = False  # whether rows are vectors of groups, like columns
     past: bool = False  # whether sums go past the caches, to whole vectors of the target
+    listed: bool = False  # whether segments, and their weights, are read in a listed order
 
     @property
     def name(self) -> str:
         """Name of the emitted function."""
         kind = "_far" * self.far + "_across" * self.across + "_past" * self.past
+        kind += "_listed" * self.listed
         return f"tile_{self.dtype}_{self.rows}x{self.vectors}x{self.lanes}{kind}"
 
     @property
@@ -97,14 +101,18 @@ def emit_tile(module: ir.Module, tile: Tile, *, spread: bool = False) -> ir.Func
     results those lines are far away, unless it writes ``past`` the caches.  A far one asks for
     the data of the next tile too, line by line; its first row stands behind this one's last in
     the table.
+
+    A listed one takes one more, and its segments from there: of each the addresses of rows, how
+    many steps of the depth have weights before it, and how many are its own.
     """
     scalar = FLOATS[tile.dtype]
     vector = ir.VectorType(scalar, tile.lanes)
     pointer, stored, table = scalar.as_pointer(), STORED[tile.dtype].as_pointer(), I64.as_pointer()
     kinds = [*[pointer] * 3, stored, *[table] * 4, I64, I64, stored, I64]
+    kinds += [table] * tile.listed
     made, b = function(module, tile.name, kinds)
     sums, start, data, weights, places, start_places, rows, segments, count, depth = made.args[:10]
-    soon, share = made.args[10:]
+    soon, share = made.args[10:12]
     for argument in made.args[2:8]:  # sums may go back where they started
         argument.add_attribute("noalias")
     offsets = [load(b, rows, r) for r in range(tile.rows)]
@@ -112,127 +120,33 @@ def emit_tile(module: ir.Module, tile: Tile, *, spread: bool = False) -> ir.Func
     for r in range(tile.rows):
         origin = place(b, start, load(b, start_places, r))
         begun += [load(b, origin, v * tile.lanes, vector) for v in range(tile.vectors)]
-    whole = b.and_(depth, number(-tile.unroll))
     for r in range(0 if tile.past else tile.rows):
         target = place(b, sums, load(b, places, r))
         for element in (0, tile.columns - 1):
             prefetch(b, place(b, target, element), write=True)
 
     with counted(b, count, [weights, *begun]) as segment:
-        origin = place(b, data, load(b, segments, segment.index))
-        points = [place(b, origin, offset) for offset in offsets]
+        before: ir.Value = b.mul(segment.index, depth)
+        length: ir.Value = depth
+        if tile.listed:
+            entry = place(b, made.args[-1], b.mul(segment.index, number(ENTRY)))
+            points = [b.inttoptr(load(b, entry, r), pointer) for r in range(tile.rows)]
+            before, length = load(b, entry, LISTED_ROWS), load(b, entry, LISTED_ROWS + 1)
+            segment.carried[0] = place(b, weights, b.mul(before, number(tile.columns)))
+        else:
+            origin = place(b, data, load(b, segments, segment.index))
+            points = [place(b, origin, offset) for offset in offsets]
+        whole = b.and_(length, number(-tile.unroll))
         fetched: ir.Value = number(0)
         begun = segment.carried
-        done = b.mul(segment.index, depth)
-        ask = partial(_ask_spread if spread else _ask, b, tile, (soon, share, done))
+        ask = partial(_ask_spread if spread else _ask, b, tile, (soon, share, before))
         if tile.far:
             later = b.sub(load(b, rows, tile.rows), offsets[0])
-            fetched, begun = _multiply_far(b, tile, points, begun, (depth, later), ask)
+            fetched, begun = _multiply_far(b, tile, points, begun, (length, later), ask)
         with counted(b, whole, begun, first=fetched, step=tile.unroll) as main:
             ask(main)
             for step in range(tile.unroll):
                 main.carried[1:] = multiply_step(b, tile, points, main, step)
             main.carried[0] = place(b, main.carried[0], tile.unroll * tile.columns)
-        with counted(b, depth, main.carried, first=whole) as rest:
+        with counted(b, length, main.carried, first=whole) as rest:
             rest.carried[1:] = multiply_step(b, tile, points, rest, 0)
-            rest.carried[0] = place(b, rest.carried[0], tile.columns)
-        segment.carried = rest.carried
-
-    totals = segment.carried[1:]
-    write = stream if tile.past else store
-    for r in range(tile.rows):
-        target = place(b, sums, load(b, places, r))
-        for v in range(tile.vectors):
-            write(b, totals[r * tile.vectors + v], target, number(v * tile.lanes))
-    b.ret_void()
-    return made
-
-
-def _ask(
-    b: ir.IRBuilder, tile: Tile, share: tuple[ir.Value, ir.Value, ir.Value], turn: Turn
-) -> None:
-    """Ask for the lines that the steps of a turn shall; past the share for those it reads anyway.
-
-    The share is where it begins, for how many steps, and how many came before the loop.
-    """
-    soon, steps, before = share
-    done = b.add(before, turn.index)
-    here = place(b, soon, b.mul(done, number(tile.columns)))
-    line = b.select(b.icmp_signed("<", done, steps), here, turn.carried[0])
-    item = 2 if STORED[tile.dtype] != FLOATS[tile.dtype] else BYTES[tile.dtype]
-    for element in range(0, tile.unroll * tile.columns, LINE // item):
-        prefetch(b, place(b, line, element), near=2)
-
-
-def _ask_spread(
-    b: ir.IRBuilder, _: Tile, share: tuple[ir.Value, ir.Value, ir.Value], turn: Turn
-) -> None:
-    """Ask for one line: where the share begins, elements a step, and steps before the loop."""
-    soon, each, before = share
-    prefetch(b, place(b, soon, b.mul(b.add(before, turn.index), each)))
-
-
-def _multiply_far(  # noqa: PLR0913 - what a turn of the loop reads
-    b: ir.IRBuilder,
-    tile: Tile,
-    points: list[ir.Value],
-    begun: list[ir.Value],
-    numbers: tuple[ir.Value, ir.Value],
-    ask: Callable[[Turn], None],
-) -> tuple[ir.Value, list[ir.Value]]:
-    """Multiply whole cache lines of every row, asking for those of the next tile.
-
-    The numbers are the depth and how far ahead that lies.  Returns how much of the depth is
-    done, and the values carried.
-    """
-    depth, ahead = numbers
-    line = LINE // BYTES[tile.dtype]
-    done = b.and_(depth, number(-line))
-    with counted(b, done, begun, step=line) as turn:
-        here = b.add(turn.index, ahead)
-        for point in points:
-            prefetch(b, place(b, point, here), near=2)
-        end = b.add(turn.index, number(line))
-        with counted(b, end, turn.carried, first=turn.index, step=tile.unroll) as main:
-            ask(main)
-            for step in range(tile.unroll):
-                main.carried[1:] = multiply_step(b, tile, points, main, step)
-            main.carried[0] = place(b, main.carried[0], tile.unroll * tile.columns)
-        turn.carried = main.carried
-    return done, turn.carried
-
-
-def multiply_step(  # noqa: PLR0913 - what one step of the innermost loop reads
-    b: ir.IRBuilder,
-    tile: Tile,
-    points: list[ir.Value],
-    turn: Turn,
-    step: int | None,
-    of_line: int | None = None,
-) -> list[ir.Value]:
-    """Add one element of every row, times one line of vectors.
-
-    Without a ``step`` the points are the elements themselves.
-    """
-    line, *totals = turn.carried
-    vector = totals[0].type
-    start = (step or 0) * tile.columns if of_line is None else of_line
-    if line.type.pointee == vector.element:
-        weights = [load(b, line, start + v * tile.lanes, vector) for v in range(tile.vectors)]
-    else:
-        weights = widened_line(b, line, start, tile.dtype, (tile.vectors, tile.lanes))
-    for r, point in enumerate(points):
-        if tile.across:
-            row = load(
-                b,
-                place(b, point, b.mul(turn.index, number(tile.lanes))),
-                (step or 0) * tile.lanes,
-                vector,
-            )
-        else:
-            datum = load(b, point) if step is None else load(b, place(b, point, turn.index), step)
-            row = splat(b, datum, tile.lanes)
-        for v in range(tile.vectors):
-            k = r * tile.vectors + v
-            totals[k] = fma(b, row, weights[v], totals[k])
-    return totals

@@ -22,12 +22,15 @@ LONG_LINES = 24  # times longer than a block is high, about, for windows that ov
 WHOLE_LINES = 512  # likewise, where that costs nothing
 
 
-def choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine) -> list[int]:
+def choose_block(
+    axes: list[AxisPhases], point: int, sums: int, machine: Machine, *, in_place: bool = False
+) -> list[int]:
     """Return how many points of each axis one work item takes.
 
     What they read (``point`` bytes each) should stay in less than half of the second-level cache,
     and the ``sums`` bytes of one panel in a quarter of it.  But a block of few points reads every
-    weight for next to nothing: then the last cache must do.
+    weight for next to nothing: then the last cache must do.  Of data that is read ``in_place``
+    only what the picture has counts, and nothing is packed again.
     """
     sizes = [axis.end - axis.begin for axis in axes]
     block = list(sizes)
@@ -37,6 +40,8 @@ def choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine
     def too_large() -> bool:
         points = math.prod(block)
         read, kept = point * _read(axes, block), sums * axes[-1].step_out * points
+        if in_place and read <= machine.l3 // 2:
+            read = point * _read(axes, block, inside=True)
         most = machine.l2 * 9 // 20 if points > FEW_POINTS else max(machine.l3 // 16, least)
         return read > most or kept > machine.l2 // 4
 
@@ -103,9 +108,12 @@ def divide(
     return blocks, chunks
 
 
-def _read(axes: list[AxisPhases], block: Sequence[int]) -> int:
-    """Return how many points a block reads."""
-    return math.prod(a.step_in * (some - 1) + a.span for a, some in zip(axes, block, strict=True))
+def _read(axes: list[AxisPhases], block: Sequence[int], *, inside: bool = False) -> int:
+    """Return how many points a block reads, zeros around the picture too, or those ``inside``."""
+    extents = [a.step_in * (some - 1) + a.span for a, some in zip(axes, block, strict=True)]
+    if inside:
+        extents = [min(extent, a.size_in) for extent, a in zip(extents, axes, strict=True)]
+    return math.prod(extents)
 
 
 def shrink(block: list[int], sizes: Sequence[int], place: int) -> None:

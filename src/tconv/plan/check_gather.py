@@ -7,6 +7,7 @@ from itertools import pairwise, product
 import numpy as np
 
 from tconv.plan import gather
+from tconv.plan.check_missed import check_lists, met_reads
 from tconv.plan.check_record import (
     Block,
     Outputs,
@@ -50,7 +51,7 @@ class GatherRun:
         blank = r.arrays["blank"]
         enough = max(tile_rows, -(-self.columns * self.scratch.item // 8))
         demand(len(blank) >= enough and not any(blank), "sums do not begin with zeros", blank)
-        r.positive("panels_at_once")
+        r.positive("panels_at_once", "step_out")
         counts = zip(r.arrays["segment_count"], r.arrays["segment_depth"], strict=True)
         listed = not r.together or max(map(math.prod, counts)) <= gather.MOST_STEPS
         demand(
@@ -65,6 +66,7 @@ class GatherRun:
         found = (r.outer, r.groups, r.depth, r.columns)
         due = (len(problem.axes), problem.groups, *sizes)
         demand(found == due, "sizes are not the problem's", found)
+        check_lists(r, self.scratch, tile_rows)
         r.room(dict.fromkeys(("source_steps", "target_steps"), r.outer))
         r.room({"segments_in_place": len(r.arrays["segments"])})
         items = r.groups * r.chunks * r.blocks * math.prod(r.outer_of("outer_blocks"))
@@ -148,11 +150,14 @@ class GatherRun:
             return
         targets = [target_line(r, line, digits) for line in lines]
         sums: dict[int, Terms] = {}
-        for table, terms in zip(point_tables(r, self.scratch, block, offsets), reads, strict=False):
+        tables = point_tables(r, self.scratch, block, offsets)
+        for last, (table, terms) in enumerate(zip(tables, reads, strict=False)):
             for row, place, (number, x) in table:
+                point = *lines[number], (x - r.shift_out - last) // r.step_out
+                met = met_reads(r, phase * r.phases + last, point, terms, (region, row))
                 demand(place >= 0, "a sum lies before all others", place)
                 demand(place not in sums, "two outputs are summed in one place", place)
-                sums[place] = sum_terms(region, row, terms)
+                sums[place] = sum_terms(region, row, met)
                 end = place + self.columns
                 demand(end <= r.sums_panel, "a sum lies among those of the next panel", place)
                 self.scratch.touch("sums", (r.panels_at_once - 1) * r.sums_panel + end)

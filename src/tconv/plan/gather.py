@@ -8,9 +8,10 @@ from itertools import product
 from tconv.plan.blocks import choose_block, divide
 from tconv.plan.boxes import WHOLE, choose_boxes, inside
 from tconv.plan.machine import Machine
+from tconv.plan.missed import kept_pitch, list_rooms, met_tables, packing_matters, sorted_axes
 from tconv.plan.phases import AxisPhases, all_phases
 from tconv.plan.tiles import tile_rows
-from tconv.problem import Operand, Problem
+from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 
 SCALARS = (
     "source", "target", "weights", "bias",  # addresses, filled in by each call
@@ -33,6 +34,12 @@ SCALARS = (
     "spare", "activate", "slope", "zeros",  # the last three by each runner
     "scratch_sums", "scratch_rows", "scratch_places", "scratch_targets", "scratch_counts",
     "scratch_tag",  # the call and block whose region is packed there
+    "unpacked",  # whether even blocks at borders may be read in place
+    "words",  # of bits, one for each segment that a point meets; 0: all segments are read
+    "most_depth",  # elements of a segment
+    "listed_pitch",  # from the list of a tile's segments to that of the next; 0: there is one
+    "scratch_classes", "scratch_bits", "scratch_listed",  # to sort points by them
+    "scratch_nothing",  # zeros, as many as that
 )  # fmt: skip
 """The numbers of a gather's record, in order."""
 
@@ -51,6 +58,7 @@ ARRAYS = (
     "part_segments", "part_depth",  # how much of them is summed at a time
     "segments",
     "segments_in_place",  # the same in the source itself, filled in by each call
+    "met_start", "met",  # what taps read, and which segments are theirs
     "blank",  # zeros: a vector of them, or a table
 )  # fmt: skip
 """The arrays of a gather's record; a number tells where in the record each begins."""
@@ -59,6 +67,11 @@ MOST_STEPS = 256  # elements that a point reads, if its tile goes on with the ne
 FEW_CHANNELS, SOME_CHANNELS = 8, 64  # of such a point: with any panels, and if they are small
 BOXES = frozenset({"boxes", "inside_low", "inside_high", "inside_lows", "inside_highs"})
 """What tells how blocks are split."""
+MISSED = frozenset({
+    "words", "unpacked", "most_depth", "listed_pitch", "met_start", "met",
+    "scratch_classes", "scratch_bits", "scratch_listed", "scratch_nothing",
+})  # fmt: skip
+"""What tells which taps are left out."""
 
 STREAM = 2  # a problem larger than the last cache's half leaves nothing there
 ZEROS = 32  # entries: as long as the longest vector, and as a tile has rows
@@ -101,10 +114,14 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
     if problem.wanted is Operand.COARSE:
         depth, wanted = wanted, depth
     item = machine.vector_bytes // lanes
+    panels = -(-wanted // columns)
+    chosen = sorted_axes(axes, depth, panels)
     block = choose_block(axes, depth * item, columns * item, machine)
+    unpacked = _read_in_place(problem, chosen) and packing_matters(axes, block, panels)
+    if unpacked:
+        block = choose_block(axes, depth * item, columns * item, machine, in_place=True)
     blocks, chunks = divide(block, axes, problem, (wanted, columns), machine.l3)
     boxes = problem.groups * math.prod(blocks)
-    panels = -(-wanted // columns)
     narrow = 0 < wanted % columns <= lanes
     a_chunk = -(-panels // chunks)
     chunks = -(-panels // a_chunk)
@@ -112,13 +129,17 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         axis.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
     ]
     pitches = [depth * math.prod(extents[place + 1 :]) for place in range(len(axes))]
-    arrays, runs, group_weights = _phase_tables(axes, pitches, depth, columns, panels)
+    sizes = depth, columns, panels
+    arrays, runs, group_weights = _phase_tables(axes, pitches, sizes, apart=chosen[-1])
+    counts = arrays["segment_count"]
+    bits, words = met_tables(axes, chosen, counts)
     last, points = axes[-1], math.prod(block) + SPARE_ROWS
     sums_pitch = last.step_out * block[-1]
     sums_panel = math.prod(block[:-1]) * sums_pitch * columns
     arrays |= part_tables(arrays, (math.prod(block), columns * item), machine)
-    together = _together(arrays, (depth, panels * columns * item), machine)
+    together = not words and _together(arrays, (depth, panels * columns * item), machine)
     at_once = min(a_chunk, max(1, machine.l2 // 2 // (sums_panel * item))) if _cut(arrays) else 1
+    shape = depth, -(-wanted // lanes), tile_rows(machine)
     scratch = Scratch(item)
     region = scratch.take(depth * math.prod(extents))
     numbers = {
@@ -138,7 +159,7 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         "panels_at_once": at_once,
         "together": int(together),
         "stream": int(problem.bytes() > machine.l3 // STREAM),
-        "boxes": choose_boxes(axes, block, (depth, -(-wanted // lanes), tile_rows(machine))),
+        "boxes": 1 if words else choose_boxes(axes, block, shape),
         "inside_low": inside(last)[0],
         "inside_high": inside(last)[1],
         "spare": SPARE_ROWS,
@@ -149,8 +170,16 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         "scratch_counts": scratch.take_table(len(last.ranges)),
         "scratch_tag": scratch.take_table(2),
     }
+    if words:
+        most = max(map(min, counts, arrays["part_segments"]))
+        pitch = kept_pitch(most, panels, (math.prod(block), tile_rows(machine)), machine)
+        rooms = list_rooms(block, (points * len(last.ranges), words), (most, pitch))
+        numbers |= {f"scratch_{name}": scratch.take_table(size) for name, size in rooms.items()}
+        numbers |= {"words": words, "listed_pitch": pitch, "unpacked": int(unpacked)}
+        numbers["most_depth"] = depth * max(map(len, last.taps))  # of neighbours that all are met
+        numbers["scratch_nothing"] = scratch.take(numbers["most_depth"])
     assert region == 0  # noqa: S101 - kernels find the region where scratch begins
-    arrays |= outer_tables(axes, block, blocks, pitches)
+    arrays |= bits | outer_tables(axes, block, blocks, pitches)
     borders = [(WHOLE, WHOLE), *map(inside, axes[1:-1])]  # the batch has none
     arrays["inside_lows"], arrays["inside_highs"] = map(list, zip(*borders, strict=True))
     arrays["segments_in_place"] = [0] * len(arrays["segments"])
@@ -202,9 +231,14 @@ class Scratch:
 
 
 def _phase_tables(
-    axes: list[AxisPhases], pitches: list[int], depth: int, columns: int, panels: int
+    axes: list[AxisPhases], pitches: list[int], sizes: tuple[int, int, int], *, apart: bool
 ) -> tuple[dict[str, list[int]], list[WeightRun], int]:
-    """Return the segments that each phase reads, and where its weights lie."""
+    """Return the segments that each phase reads, and where its weights lie.
+
+    The sizes are channels read, columns of a panel, and panels; taps that may be left out are
+    segments of their own, ``apart``.
+    """
+    depth, columns, panels = sizes
     *outer, last = axes
     arrays: dict[str, list[int]] = {name: [] for name in ARRAYS}
     runs: list[WeightRun] = []
@@ -223,7 +257,7 @@ def _phase_tables(
         for x in range(len(last.ranges)):
             offsets = last.offsets[x]
             # Taps whose points are neighbours read one long run of channels.
-            merged = len(offsets) > 0 and offsets[-1] - offsets[0] == len(offsets) - 1
+            merged = not apart and len(offsets) > 0 and offsets[-1] - offsets[0] == len(offsets) - 1
             begins = offsets[:1] if merged else offsets
             arrays["rows_before"].append(rows)
             arrays["segment_start"].append(len(arrays["segments"]))
@@ -261,6 +295,14 @@ def part_tables(
         segments.append(max(1, at_once))
         depths.append(max(1, length))
     return {"part_segments": segments, "part_depth": depths, "blank": [0] * ZEROS}
+
+
+def _read_in_place(problem: Problem, chosen: Sequence[bool]) -> bool:
+    """Tell whether data is most likely read where it lies: channels side by side, as summed."""
+    source = Operand.COARSE if problem.wanted is Operand.FINE else Operand.FINE
+    beside = not str(problem.layout(source)).endswith("x")
+    plain = accumulator(problem.dtype) == numpy_dtype(problem.dtype)
+    return any(chosen) and beside and plain and (problem.groups == 1 or chosen[-1])
 
 
 def _together(arrays: Mapping[str, list[int]], sizes: tuple[int, int], machine: Machine) -> bool:

@@ -313,8 +313,10 @@ class TileRunner(PanelRunner):
         written = (item * step for step in (*record[begin : begin + outer], line, self.columns))
         record[fields["stream"]] *= flows(written, item * line * record[fields["step_out"]])
         apart, channel = record[fields["source_x"]], record[fields["source_c"]]
-        if self.dtype != self.sums or (channel != 1 and depth > 1) or apart != depth:
-            return record  # runs of channels, and of neighbours, must lie side by side
+        if self.dtype != self.sums or (channel != 1 and depth > 1):
+            return record  # runs of channels must lie side by side
+        if apart != depth and self.neighbours(record):
+            return record  # and so must runs of neighbours
         begin, room = record[fields["segments"]], record[fields["segments_in_place"]]
         pitches, steps = (
             record[record[fields[name]] :][:outer] for name in ("pitches", "source_steps")
@@ -324,6 +326,11 @@ class TileRunner(PanelRunner):
         record[fields["in_place"]] = 1
         return record
 
+    def neighbours(self, record: list[int]) -> bool:
+        """Tell whether tiles read several points as if they lay side by side."""
+        begin, end = (record[self.fields[name]] for name in ("segment_depth", "part_segments"))
+        return max(record[begin:end]) > record[self.fields["depth"]]
+
 
 class GatherRunner(TileRunner):
     """FINE or COARSE by a compiled gather."""
@@ -332,8 +339,9 @@ class GatherRunner(TileRunner):
     recipe: Gather
 
     def __init__(self, problem: Problem, recipe: Gather) -> None:
-        few, past = (recipe.record[self.fields[name]] != 0 for name in ("together", "stream"))
-        super().__init__(problem, recipe, gather_kernel(problem.dtype, few=few, past=past))
+        kinds = {"few": "together", "past": "stream", "missed": "words"}
+        wanted = {kind: recipe.record[self.fields[name]] != 0 for kind, name in kinds.items()}
+        super().__init__(problem, recipe, gather_kernel(problem.dtype, **wanted))
 
     def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int, int]:
         """Return the kernel that packs, its record, work items and bytes of scratch."""

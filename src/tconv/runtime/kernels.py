@@ -43,14 +43,16 @@ def kernel_shape(dtype: str, target: Machine) -> KernelShape:
 
 
 @cache
-def gather_kernel(dtype: str, *, few: bool, past: bool) -> int:
+def gather_kernel(dtype: str, *, few: bool, past: bool, missed: bool) -> int:
     """Return the address of ``gather(record, scratch, item)``.
 
-    Few channels have more tiles, and so have results that go past the caches.
+    Few channels have more tiles, and so have results that go past the caches; tiles that leave
+    out taps are others.
     """
     shape = kernel_shape(dtype, machine())
-    name = "gather" + "_few" * few + "_past" * past
-    return _loaded(name, shape, partial(emit_gather, few=few, past=past), f"gather_{dtype}")
+    name = "gather" + "_few" * few + "_past" * past + "_missed" * missed
+    emit = partial(emit_gather, few=few, past=past, missed=missed)
+    return _loaded(name, shape, emit, f"gather_{dtype}")
 
 
 @cache

@@ -1,0 +1,104 @@
+"""Runs of tiles: all points of a phase by one panel, as far as its depth goes at a time."""
+
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tconv.codegen.block import KernelShape
+from tconv.codegen.build import I64, counted, larger, number, place
+from tconv.codegen.missed import Listing
+
+AHEAD = 128  # steps of the depth, until weights come from the last cache or from memory
+NARROW_ROWS = 8  # of one vector: additions take four cycles, and two begin in each
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What tiles take, for all points of a phase."""
+
+    sums: ir.Value
+    start: ir.Value
+    data: ir.Value
+    weights: ir.Value
+    places: ir.Value
+    start_places: ir.Value
+    start_step: ir.Value  # a mask: whether the table of starts goes on with the points
+    rows: ir.Value
+    segments: ir.Value
+    count: ir.Value
+    depth: ir.Value
+    points: ir.Value
+    width: ir.Value  # of the panel
+    soon: ir.Value  # the weights that are read afterwards
+    listing: Listing | None  # of segments that a tile's rows meet
+
+
+def rows_of(shape: KernelShape, vectors: int) -> tuple[int, int]:
+    """Return how many rows the tiles of so many vectors have: of the large one and the small."""
+    large, small = shape.rows
+    return (large if vectors > 1 else max(large, NARROW_ROWS)), small
+
+
+def run_wide(
+    b: ir.IRBuilder,
+    shape: KernelShape,
+    tiles: tuple[tuple[list[ir.Function], ...], tuple[list[ir.Function], ...]],
+    kinds: tuple[ir.Value, ir.Value | None],
+    run: Run,
+) -> None:
+    """Run tiles of a wide panel: for data that is far away or near, for sums that stay or not."""
+    (near, far), past_tiles = tiles
+    distant, past = kinds
+    if past is not None:
+        with b.if_else(past) as (leaves, stays):
+            with leaves:
+                run_wide(b, shape, (past_tiles, ()), (distant, None), run)
+            with stays:
+                run_wide(b, shape, ((near, far), ()), (distant, None), run)
+        return
+    with b.if_else(distant) as (apart, beside):
+        with apart:
+            run_tiles(b, far, shape, shape.vectors, run)
+        with beside:
+            run_tiles(b, near, shape, shape.vectors, run)
+
+
+def run_tiles(
+    b: ir.IRBuilder, tiles: list[ir.Function], shape: KernelShape, vectors: int, run: Run
+) -> None:
+    """Run the large tile as often as it fits, then the one that what is left fits into.
+
+    Additions take four cycles, so a tile of one row is no quicker than one of four.  Every tile
+    asks for a share of the weights that are read next, which are far away where panels are large;
+    a single one for its own, a little ahead.
+    """
+    sizes = rows_of(shape, vectors)
+    large, small = map(number, sizes)
+    whole = b.sdiv(run.points, large)
+    rest = b.sub(run.points, b.mul(whole, large))
+    whole = b.add(whole, b.zext(b.icmp_signed(">", rest, small), I64))
+    done = b.mul(whole, large)
+    calls = b.add(whole, b.zext(b.icmp_signed("<", done, run.points), I64))
+    steps = b.mul(run.count, run.depth)
+    share = b.sdiv(b.add(steps, b.sub(calls, number(1))), larger(b, calls, number(1)))
+    single = b.icmp_signed("<=", calls, number(1))
+    soon = b.select(single, place(b, run.weights, AHEAD * shape.columns), run.soon)
+
+    def call(tile: ir.Function, turn: ir.Value, rows: int) -> None:
+        here = b.mul(turn, large)
+        tables = [
+            place(b, run.places, here),
+            place(b, run.start_places, b.and_(here, run.start_step)),
+            place(b, run.rows, here),
+        ]
+        sums = [run.sums, run.start, run.data, run.weights]
+        ahead = place(b, soon, b.mul(turn, b.mul(share, run.width)))
+        count, order = run.count, list[ir.Value]()
+        if run.listing is not None:
+            count, *order = run.listing.of_tile(b, turn, here, tables[-1], rows)
+        b.call(tile, [*sums, *tables, run.segments, count, run.depth, ahead, share, *order])
+
+    with counted(b, whole) as turn:
+        call(tiles[0], turn.index, sizes[0])
+    with b.if_then(b.icmp_signed("<", done, run.points)):
+        call(tiles[1], whole, sizes[1])

@@ -1,0 +1,148 @@
+"""Taps that meet nothing: which of them tiles leave out, as tables of a gather's record.
+
+At the borders of a small picture windows reach far outside, more so if they are dilated.  Points
+are sorted by what they meet, and a tile skips the segments that none of its rows does.  What a
+point meets is a set of bits, one for each segment: the product of what it meets on each axis.
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import product
+
+from tconv.plan.machine import Machine
+from tconv.plan.phases import AxisPhases
+
+BITS = 64  # of a word: segments
+PAYS = 0.95  # of the time that it takes to multiply everything
+# Steps of the depth, of a panel, in the time that it takes to list a segment and to begin one.
+LIST, BEGIN = 4.0, 1.0
+LEAST_DEPTH = 12  # channels: shorter segments are over before the next one is found
+LISTS = 6  # of the second cache: what lists of segments may take
+PACKED = 16  # points that a panel multiplies in a small part of the time that one is packed in
+ENTRY = 10  # numbers of a listed segment
+TILE = 4  # rows of any tile, at least
+SPARE = 8  # entries that are read behind the last, and mean nothing
+TABLES = ("met_start", "met")
+
+
+def meetings(axis: AxisPhases, phase: int) -> int:
+    """Return how often points of a phase of an axis meet its taps inside the picture.
+
+    >>> from tconv.plan.phases import axis_phases
+    >>> from tconv.problem import Axis, Operand
+    >>> meetings(axis_phases(Axis(8, 8, 3, stride=1, dilation=1, pad_begin=1), Operand.COARSE), 0)
+    22
+    """
+    (low, high), step = axis.ranges[phase], axis.step_in
+    found = 0
+    for offset in axis.offsets[phase]:
+        first, end = -(offset // step), -((offset - axis.size_in) // step)
+        found += max(0, min(high, end) - max(low, first))
+    return found
+
+
+def met_share(axis: AxisPhases) -> float:
+    """Return which part of all products on an axis has anything to multiply."""
+    every = sum(
+        len(taps) * max(0, high - low)
+        for (low, high), taps in zip(axis.ranges, axis.taps, strict=True)
+    )
+    met = sum(meetings(axis, phase) for phase in range(len(axis.ranges)))
+    return met / every if every else 1.0
+
+
+def sorted_axes(axes: Sequence[AxisPhases], depth: int, panels: int) -> list[bool]:
+    """Tell of each axis whether points are sorted by the taps that they meet on it.
+
+    If leaving out taps does not pay, on none.
+    """
+    shares = [met_share(axis) for axis in axes]
+    time = math.prod(shares) * (1 + (LIST / panels + BEGIN) / depth)
+    return [share < 1 and time < PAYS and depth >= LEAST_DEPTH for share in shares]
+
+
+def packing_matters(axes: Sequence[AxisPhases], block: Sequence[int], panels: int) -> bool:
+    """Tell whether packing a block would take long beside the sums.
+
+    Data that is packed has zeros of its own, so that neighbours are one long segment.
+    """
+    read = math.prod(a.step_in * (n - 1) + a.span for a, n in zip(axes, block, strict=True))
+    taps = math.prod(sum(map(len, axis.taps)) for axis in axes)
+    return PACKED * read > math.prod(block) * taps * panels
+
+
+def met_tables(
+    axes: Sequence[AxisPhases], chosen: Sequence[bool], counts: Sequence[int]
+) -> tuple[dict[str, list[int]], int]:
+    """Return what each tap reads and which segments are its own, and how many words those are.
+
+    By phase of all axes, whose segments are counted; then by axis: how many taps, and of each the
+    offset and its bits.  Axes whose borders do not matter have no taps here.
+    """
+    if not any(chosen):
+        return {name: [] for name in TABLES}, 0
+    words = max(1, -(-max(counts) // BITS))
+    starts: list[int] = []
+    met: list[int] = []
+    phases = product(*(range(len(axis.ranges)) for axis in axes))
+    for phase, count in zip(phases, counts, strict=True):
+        starts.append(len(met))
+        lists = [axis.offsets[p] for axis, p in zip(axes, phase, strict=True)]
+        if count == math.prod(map(len, lists[:-1])):
+            lists[-1] = lists[-1][:1]  # neighbours are one segment
+        period = count
+        for offsets, wanted in zip(lists, chosen, strict=True):
+            apart = period // max(1, len(offsets))
+            met.append(len(offsets) if wanted else 0)
+            for tap, offset in enumerate(offsets if wanted else ()):
+                mine = _bits(apart, period, count) << (tap * apart)
+                met += [offset, *_words(mine, words)]
+            period = apart
+    return {"met_start": starts, "met": met}, words
+
+
+def kept_pitch(segments: int, panels: int, rows: tuple[int, int], machine: Machine) -> int:
+    """Return how far apart the lists of tiles lie that all panels read; 0: each lists again.
+
+    They must not drive the data out of the second cache.  The rows are all, and those of a tile.
+    """
+    pitch = list_entries(segments)
+    tiles = -(-rows[0] // rows[1])
+    return pitch if panels > 1 and 8 * tiles * pitch <= machine.l2 // LISTS else 0
+
+
+def list_rooms(
+    block: Sequence[int], bits: tuple[int, int], listed: tuple[int, int]
+) -> dict[str, int]:
+    """Return how many entries of scratch are needed: to sort points, for bits, to list segments.
+
+    Bits are of so many points and words; lists are of so many segments, and so far apart.
+    """
+    (points, words), (segments, pitch) = bits, listed
+    lines = math.prod(block[:-1])
+    tiles = -(-lines * block[-1] // TILE)
+    return {
+        "classes": lines * (words + 4) + block[-1] * (words + 2),
+        "bits": points * words + SPARE,
+        "listed": max(tiles * pitch, list_entries(segments)),
+    }
+
+
+def list_entries(segments: int) -> int:
+    """Return how many numbers the list of so many segments takes."""
+    return 1 + ENTRY * segments
+
+
+def _bits(run: int, period: int, count: int) -> int:
+    """Return the first bits of every period, of so many bits.
+
+    >>> bin(_bits(2, 3, 9))
+    '0b11011011'
+    """
+    return ((1 << run) - 1) * (((1 << count) - 1) // ((1 << period) - 1)) if count else 0
+
+
+def _words(bits: int, count: int) -> list[int]:
+    """Return a large number as words, the lowest first; they have signs."""
+    found = [(bits >> BITS * word) & ((1 << BITS) - 1) for word in range(count)]
+    return [word - (1 << BITS) if word >> (BITS - 1) else word for word in found]

@@ -1,0 +1,48 @@
+"""Windows that reach far outside small pictures: what is left out adds nothing, exactly."""
+
+import numpy as np
+import pytest
+
+from strategies import whole_numbers
+from tconv import engine
+from tconv.plan import gather as gather_plan
+from tconv.problem import Axis, Layout, Operand, Problem
+from tconv.runtime.taps import TapRunner
+
+AXES = {
+    "one word": (Axis(4, 4, 5, 1, 1, 2), Axis(5, 5, 3, 1, 2, 2)),
+    "several words": (Axis(3, 3, 5, 1, 1, 2), Axis(5, 5, 5, 1, 1, 2), Axis(7, 4, 5, 2, 1, 2)),
+    "outer axes alone": (Axis(4, 4, 5, 1, 1, 2), Axis(12, 5, 4, 2, 1, 0)),
+    "dilated and strided": (Axis(8, 5, 3, 3, 3, 4), Axis(9, 6, 3, 2, 3, 3)),
+    "one long line": (Axis(9, 9, 7, 1, 1, 3),),
+}
+
+
+@pytest.mark.parametrize("axes", AXES.values(), ids=AXES)
+@pytest.mark.parametrize("wanted", [Operand.FINE, Operand.COARSE], ids=lambda o: o.name)
+@pytest.mark.parametrize("layout", ["n g%s x", "n x g%s"])
+@pytest.mark.parametrize("channels", [(1, 40, 24), (2, 17, 33), (1, 100, 16)])
+def test_sums_are_exact(
+    axes: tuple[Axis, ...], wanted: Operand, layout: str, channels: tuple[int, int, int]
+) -> None:
+    """Whatever the layout: read in place or packed, by wide panels and narrow ones."""
+    layouts = Layout(layout % "c"), Layout(layout % "f"), Layout("gc f x")
+    problem = Problem(wanted, 3, *channels, axes, "float32", *layouts)
+    data, weights = (whole_numbers(problem.shape(given), "float32", 1) for given in problem.given)
+    found, expected = (np.full(problem.shape(wanted), 77, np.float32) for _ in range(2))
+    chosen = engine.executable(problem, "direct")
+    chosen.run(data, chosen.pack(weights), None, found)
+    taps = TapRunner(problem)
+    taps.run(data, taps.pack(weights), None, expected)
+
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_such_plans_leave_something_out() -> None:
+    """Or the test above would show nothing."""
+    layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
+    problem = Problem(Operand.COARSE, 1, 1, 40, 24, AXES["one word"], "float32", *layouts)
+    recipe = engine.plan(problem, "direct").recipe
+
+    assert isinstance(recipe, gather_plan.Gather)
+    assert recipe.record[gather_plan.FIELDS["words"]] == 1
