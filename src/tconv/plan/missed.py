@@ -14,8 +14,9 @@ from tconv.plan.phases import AxisPhases
 
 BITS = 64  # of a word: segments
 PAYS = 0.95  # of the time that it takes to multiply everything
-# Steps of the depth, of a panel, in the time that it takes to list a segment and to begin one.
-LIST, BEGIN = 4.0, 1.0
+# Steps of the depth, of a panel, in the time that it takes to list a segment, to begin one, and to
+# sort a point.
+LIST, BEGIN, SORT = 4.0, 0.5, 30.0
 LEAST_DEPTH = 12  # channels: shorter segments are over before the next one is found
 LISTS = 6  # of the second cache: what lists of segments may take
 PACKED = 16  # points that a panel multiplies in a small part of the time that one is packed in
@@ -57,7 +58,11 @@ def sorted_axes(axes: Sequence[AxisPhases], depth: int, panels: int) -> list[boo
     If leaving out taps does not pay, on none.
     """
     shares = [met_share(axis) for axis in axes]
-    time = math.prod(shares) * (1 + (LIST / panels + BEGIN) / depth)
+    phases = math.prod(len(axis.ranges) for axis in axes)
+    taps = math.prod(sum(map(len, axis.taps)) for axis in axes) / phases
+    again = panels if len(axes[-1].ranges) == 1 else 1  # other phases have other lists
+    time = math.prod(shares) * (1 + (LIST / again + BEGIN) / depth)
+    time += SORT / (max(1.0, taps) * depth * panels)
     return [share < 1 and time < PAYS and depth >= LEAST_DEPTH for share in shares]
 
 
