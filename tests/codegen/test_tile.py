@@ -94,6 +94,38 @@ def test_a_tile_equals_its_meaning(tile: Tile, depth: int) -> None:
         np.testing.assert_array_equal(computed, expected, f"{segments} segments")
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@every_size
+def test_a_joined_tile_sums_two_panels(dtype: str, depth: int) -> None:
+    """Each with weights and places of its own, the same as two tiles do."""
+    lanes, rows, segments = host_machine().lanes(dtype), 3, 2
+    joined = Code()
+    tile = Tile(rows, 3, lanes, dtype, joined=True)
+    name = joined.add(emit_tile(joined.module, tile))
+    data = whole_numbers((200,), sums_type(tile), depth)
+    tables = offsets(rows, 90, 1), offsets(segments, 90, 2)
+    panels, arguments = [], []
+    for vectors in (2, 1):
+        columns = vectors * lanes
+        weights = whole_numbers((segments, max(depth, 1), columns), dtype, vectors)[:, :depth]
+        places = GUARD + np.random.default_rng(vectors).permutation(rows) * (columns + 3)
+        expected = np.full(2 * GUARD + rows * (columns + 3), 99, sums_type(tile))
+        begun = whole_numbers((90 + columns,), sums_type(tile), 5 + vectors)
+        begins = offsets(rows, 90, 6 + vectors)
+        computed = expected.copy()
+        tile_meaning(expected, begun, data, weights, places, begins, *tables, depth)
+        panels.append((computed, expected))
+        arguments.append((computed, begun, paired(weights, lanes), places, begins))
+    (sums, begun, panel, places, begins), more = arguments
+    joined.call(
+        name, sums, begun, data, panel, places, begins, *tables, segments, depth,
+        *NOTHING_SOON, *more,
+    )  # fmt: skip
+
+    for computed, expected in panels:
+        np.testing.assert_array_equal(computed, expected)
+
+
 @every_size
 @pytest.mark.parametrize("spread", [False, True])
 def test_looking_ahead_changes_nothing(depth: int, *, spread: bool) -> None:

@@ -232,7 +232,7 @@ def test_taps_in_the_wrong_place_are_refused(
         (Change("ends", -1, 1), "outputs are never written."),
         (Change("size_out", +1), "an output is stored that was not summed."),
         (Change("size_in", +1), "packing reads outside the source."),
-        (Change("segments", +POINT), "the sum of (0, 1, 2) is not the relation's."),
+        (Change("segments", +POINT), "the sum of (0, 1, 0) is not the relation's."),
         (Change("segments", +1), "a tile reads what was not packed."),
         (Change("scratch_sums", -16), "parts of the scratch overlap."),
         (Change("points", -1), "two phases share an entry of the tables."),

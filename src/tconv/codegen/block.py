@@ -344,3 +344,27 @@ def emit_line_offset(
         here = b.add(b.srem(rest, extent), begin)
         axis.carried = [b.sdiv(rest, extent), b.add(offset, b.mul(here, step))]
     return axis.carried[1]
+
+
+def target_line(
+    b: ir.IRBuilder,
+    r: Record,
+    block: Block,
+    line: ir.Value,
+    numbers: tuple[ir.Value, ir.Value],
+) -> ir.Value:
+    """Return where a line of a phase is stored; ``numbers`` are the phase and an offset."""
+    phase, start = numbers
+    with counted(b, r.outer, [line, phase, start]) as axis:
+        d = b.sub(b.sub(r.outer, number(1)), axis.index)
+        rest, phases, offset = axis.carried
+        extent, count = load(b, block.extents, d), r.at("axis_phases", d)
+        point = b.add(b.srem(rest, extent), load(b, block.lows, d))
+        first = b.add(b.mul(point, r.at("steps_out", d)), r.at("shifts_out", d))
+        coordinate = b.add(first, b.srem(phases, count))
+        axis.carried = [
+            b.sdiv(rest, extent),
+            b.sdiv(phases, count),
+            b.add(offset, b.mul(coordinate, r.at("target_steps", d))),
+        ]
+    return axis.carried[2]

@@ -21,14 +21,14 @@ from tconv.codegen.build import (
 )
 from tconv.codegen.gather import fill_tables, settle_phase
 from tconv.codegen.stored import covered, if_enough, rounded
-from tconv.codegen.sums import Place, emit_parts, emit_sums, find_data, find_place
+from tconv.codegen.sums import Kinds, Place, emit_parts, emit_sums, find_data, find_place
 from tconv.plan.cells import ARRAYS, FIELDS
 
 
 def emit_cells(module: ir.Module, shape: KernelShape) -> ir.Function:
     """Emit ``cells(record, scratch, item)``, public."""
     pointer = FLOATS[shape.dtype].as_pointer()
-    parts = emit_parts(module, shape)
+    parts = emit_parts(module, shape, Kinds(past=False))
     copy_line = emit_copy_line(module, shape.dtype, shape.lanes)
     made, b = function(
         module, f"cells_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True

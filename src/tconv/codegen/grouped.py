@@ -13,6 +13,7 @@ from tconv.codegen.block import (
     emit_line_offset,
     emit_region_extents,
     emit_region_line,
+    target_line,
 )
 from tconv.codegen.build import (
     FLOATS,
@@ -26,7 +27,7 @@ from tconv.codegen.build import (
     place,
     smaller,
 )
-from tconv.codegen.gather import settle_phase, target_line
+from tconv.codegen.gather import settle_phase
 from tconv.codegen.grouped_direct import Line, Place, run_direct
 from tconv.codegen.meetings import Tables
 from tconv.codegen.panels import Packing, emit_pack_groups, emit_store_groups, first_group

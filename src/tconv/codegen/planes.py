@@ -14,6 +14,7 @@ from tconv.codegen.block import (
     emit_line_offset,
     emit_region_extents,
     region_lines,
+    target_line,
 )
 from tconv.codegen.build import (
     FLOATS,
@@ -29,7 +30,7 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
-from tconv.codegen.gather import settle_phase, target_line
+from tconv.codegen.gather import settle_phase
 from tconv.codegen.plane_rows import emit_pack_planes, emit_store_phases, emit_store_planes
 from tconv.codegen.plane_tile import HIDDEN, emit_plane_tile, lines_together, vector_runs
 from tconv.codegen.stored import covered

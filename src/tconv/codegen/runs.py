@@ -31,11 +31,14 @@ class Run:
     width: ir.Value  # of the panel
     soon: ir.Value  # the weights that are read afterwards
     listing: Listing | None  # of segments that a tile's rows meet
+    joined: "Run | None" = None  # the last panel, if tiles sum it together with this one
 
 
 def rows_of(shape: KernelShape, vectors: int) -> tuple[int, int]:
     """Return how many rows the tiles of so many vectors have: of the large one and the small."""
     large, small = shape.rows
+    if vectors > shape.vectors:  # fewer sums: of weights, one vector more waits for its rows
+        return ((large - 1) * shape.vectors // vectors,) * 2
     return (large if vectors > 1 else max(large, NARROW_ROWS)), small
 
 
@@ -56,11 +59,12 @@ def run_wide(
             with stays:
                 run_wide(b, shape, ((near, far), ()), (distant, None), run)
         return
+    vectors = shape.vectors + (run.joined is not None)
     with b.if_else(distant) as (apart, beside):
         with apart:
-            run_tiles(b, far, shape, shape.vectors, run)
+            run_tiles(b, far, shape, vectors, run)
         with beside:
-            run_tiles(b, near, shape, shape.vectors, run)
+            run_tiles(b, near, shape, vectors, run)
 
 
 def run_tiles(
@@ -93,10 +97,15 @@ def run_tiles(
         ]
         sums = [run.sums, run.start, run.data, run.weights]
         ahead = place(b, soon, b.mul(turn, b.mul(share, run.width)))
-        count, order = run.count, list[ir.Value]()
+        count, more = run.count, list[ir.Value]()
+        if run.joined is not None:
+            other = run.joined
+            starts = place(b, other.start_places, b.and_(here, other.start_step))
+            more = [other.sums, other.start, other.weights, place(b, other.places, here), starts]
         if run.listing is not None:
-            count, *order = run.listing.of_tile(b, turn, here, tables[-1], rows)
-        b.call(tile, [*sums, *tables, run.segments, count, run.depth, ahead, share, *order])
+            count, listed = run.listing.of_tile(b, turn, here, tables[-1], rows)
+            more.append(listed)
+        b.call(tile, [*sums, *tables, run.segments, count, run.depth, ahead, share, *more])
 
     with counted(b, whole) as turn:
         call(tiles[0], turn.index, sizes[0])

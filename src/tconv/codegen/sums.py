@@ -1,7 +1,9 @@
 """Sums of panels: register tiles over all points of a block, a part of the depth at a time."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
 
 from llvmlite import ir
 
@@ -27,12 +29,23 @@ from tconv.codegen.tile import Tile, emit_tile
 
 
 @dataclass(frozen=True, slots=True)
+class Kinds:
+    """Which tiles a gather has beside those that all have."""
+
+    few: bool = True  # for few channels
+    past: bool = True  # for results that no cache should keep
+    missed: bool = False  # such that leave out taps that points miss
+    joined: bool = False  # for a wide panel and the narrow one behind it
+
+
+@dataclass(frozen=True, slots=True)
 class Parts:
     """The functions that a gather calls, by what they do."""
 
     tiles: dict[int, list[ir.Function]]  # by vectors
     far: list[ir.Function]  # the same for wide panels, where data is not in any cache
     past: tuple[list[ir.Function], ...]  # both again, for results that no cache should keep
+    joined: tuple[ir.Function, ...]  # near and far, of a wide panel and the narrow one behind it
     missed: Missed | None  # what leaves out segments that points miss
     pack_row: ir.Function
     store_row: ir.Function
@@ -66,13 +79,9 @@ class Place:
     bias: ir.Value
 
 
-def emit_parts(
-    module: ir.Module, shape: KernelShape, *, past: bool = False, missed: bool = False
-) -> Parts:
-    """Emit the functions that a gather calls.
-
-    If wanted, those that write past the caches, and those that leave out what points miss.
-    """
+def emit_parts(module: ir.Module, shape: KernelShape, kinds: Kinds) -> Parts:
+    """Emit the functions that a gather calls."""
+    missed = kinds.missed
     large, _ = shape.rows
     tiles = {
         vectors: [
@@ -82,15 +91,21 @@ def emit_parts(
         for vectors in sorted({1, shape.vectors})
     }
     sizes, small = (large, shape.vectors, shape.lanes, shape.dtype), tiles[shape.vectors][1]
-    every = (rows for vectors in tiles for rows in rows_of(shape, vectors))
+    every = (rows for vectors in (*tiles, shape.vectors + 1) for rows in rows_of(shape, vectors))
+    both = rows_of(shape, shape.vectors + 1)[0], shape.vectors + 1, shape.lanes, shape.dtype
     streaming: tuple[list[ir.Function], ...] = ()
-    if past and STORED[shape.dtype] == FLOATS[shape.dtype]:
-        kinds = (Tile(*sizes, far=far, past=True, listed=missed) for far in (False, True))
-        streaming = tuple([emit_tile(module, tile), small] for tile in kinds)
+    if kinds.past and STORED[shape.dtype] == FLOATS[shape.dtype]:
+        both_ways = (Tile(*sizes, far=far, past=True, listed=missed) for far in (False, True))
+        streaming = tuple([emit_tile(module, tile), small] for tile in both_ways)
     return Parts(
         tiles,
         [emit_tile(module, Tile(*sizes, far=True, listed=missed)), small],
         streaming,
+        tuple(
+            emit_tile(module, Tile(*both, far=far, listed=missed, joined=True))
+            for far in (False, True)
+            if kinds.joined
+        ),
         emit_missed(module, shape.dtype, every) if missed else None,
         emit_pack_row(module, shape.dtype, shape.lanes),
         emit_store_row(module, shape.dtype, shape.lanes),
@@ -218,7 +233,6 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
         cuts = larger(b, b.sdiv(lengthy, length), number(1))
         turns = b.sdiv(b.add(count, b.sub(at_once, number(1))), at_once)
         turns = larger(b, turns, number(1))
-        segments = place(b, where.data.segments, r.at("segment_start", both))
         entry = b.mul(x.index, r.points)
         points = load(b, where.counts, x.index)
         with (
@@ -228,58 +242,123 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
         ):
             first = b.icmp_signed("==", b.or_(turn.index, cut.index), number(0))
             wide = b.icmp_signed("<", panel.index, r.wide_panels)
-            width = width_of(panel.index)
             segment, inside = b.mul(turn.index, at_once), b.mul(cut.index, length)
             skipped = b.add(b.mul(segment, depth), inside)
             rows, begin = (b.add(r.at("rows_before", both), each) for each in (skipped, inside))
             some = smaller(b, b.sub(count, segment), at_once)
             deep = smaller(b, b.sub(depth, inside), length)
+            part = _Part(both, entry, (segment, some), (inside, deep), points, first)
+            # Of a depth that is cut, every line is read for long: there is time to fetch it.
+            whole = b.icmp_signed("==", b.mul(turns, cuts), number(1))
             after = b.add(panel.index, number(1))
             goes_on = b.icmp_signed("<", after, last_panel)
+            pair = b.and_(goes_on, b.icmp_signed("==", after, r.wide_panels))
+            lister = b.select(whole, fresh, first_panel)
+            known = b.and_(wide, b.icmp_signed("!=", panel.index, lister))
+            if parts.joined:
+                known = b.and_(known, b.not_(pair))  # tiles of fewer rows
+            listing = _listing(b, r, parts.missed, where, part, known)
             soon = weights_of(
                 b.select(goes_on, after, first_panel),
                 b.select(goes_on, rows, b.add(rows, b.mul(some, deep))),
             )
-            channel = b.mul(panel.index, number(shape.columns))
-            begun = b.mul(b.sub(panel.index, first_panel), r.sums_panel)
-            sums, places = place(b, where.sums, begun), where.places
-            final: ir.Value = ir.Constant(I1, 0)
-            if direct is not None and where.target.type == sums.type:
-                final = direct(panel.index)
-                sums = b.select(final, place(b, where.target, channel), sums)
-                places = b.select(final, where.targets, places)
-            places = place(b, places, entry)
-            # Of a depth that is cut, every line is read for long: there is time to fetch it.
-            whole = b.icmp_signed("==", b.mul(turns, cuts), number(1))
-            part = segment, some, inside, deep
-            known = b.and_(
-                wide, b.icmp_signed("!=", panel.index, b.select(whole, fresh, first_panel))
-            )
-            run = Run(
-                sums=sums,
-                start=b.select(first, place(b, where.bias, channel), sums),
-                data=place(b, where.data.origin, inside),
-                weights=weights_of(panel.index, begin if parts.missed else rows),
-                soon=soon,
-                width=width,
-                places=places,
-                start_places=b.select(first, r.blank, places),
-                start_step=b.select(first, number(0), number(-1)),
-                rows=place(b, where.rows, entry),
-                segments=place(b, segments, segment),
-                count=some,
-                depth=deep,
-                points=points,
-                listing=_listing(b, r, parts.missed, where, (both, entry), part, known),
-            )
+
+            def run_of(panel: ir.Value) -> tuple[ir.Value, Run]:
+                final = direct(panel) if direct else ir.Constant(I1, 0)
+                begun = b.mul(b.sub(panel, first_panel), r.sums_panel)
+                weights = weights_of(panel, begin if parts.missed else rows), width_of(panel), soon
+                to = final, begun, b.mul(panel, number(shape.columns))
+                return final, _run_of(b, r, where, part, to, weights, listing)
+
+            final, run = run_of(panel.index)
             far = b.and_(b.and_(where.data.far, whole), b.icmp_signed("==", panel.index, fresh))
-            kept = parts.tiles[shape.vectors], parts.far
-            with b.if_else(wide) as (full, narrow):
-                with full:
-                    past = b.and_(b.and_(where.past, whole), final) if parts.past else None
-                    run_wide(b, shape, (kept, parts.past), (far, past), run)
-                with narrow:
-                    run_tiles(b, parts.tiles[1], shape, 1, run)
+            past = b.and_(b.and_(where.past, whole), final) if parts.past else None
+            alone = b.icmp_signed("==", panel.index, first_panel)
+            other = partial(run_of, after)
+            _run_panel(b, shape, parts, (wide, pair, alone), (far, past), (run, other))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of the depth, for all points of a phase of the last axis."""
+
+    both: ir.Value  # the phase of all axes
+    entry: ir.Value  # where its points begin in tables
+    segments: tuple[ir.Value, ir.Value]  # from, and how many
+    depth: tuple[ir.Value, ir.Value]  # of each, likewise
+    points: ir.Value
+    first: ir.Value  # whether it begins the sums
+
+
+def _run_panel(  # noqa: PLR0913 - which tiles for what
+    b: ir.IRBuilder,
+    shape: KernelShape,
+    parts: Parts,
+    flags: tuple[ir.Value, ir.Value, ir.Value],
+    kinds: tuple[ir.Value, ir.Value | None],
+    runs: tuple[Run, Callable[[], tuple[ir.Value, Run]]],
+) -> None:
+    """Run tiles of one panel, or of it and the next, if that is narrow and the last.
+
+    The flags are whether it is wide, whether there is such a next one, and that there is none
+    before it.
+    """
+    wide, pair, alone = flags
+    run, other = runs
+    with ExitStack() as stack:
+        if parts.joined:
+            two, one = stack.enter_context(b.if_else(pair))
+            with two:
+                tiles = tuple([tile, tile] for tile in parts.joined)
+                run_wide(b, shape, (tiles, ()), (kinds[0], None), replace(run, joined=other()[1]))
+            stack.enter_context(one)
+        with b.if_else(wide) as (full, narrow):
+            with full:
+                kept = parts.tiles[shape.vectors], parts.far
+                run_wide(b, shape, (kept, parts.past), kinds, run)
+            with narrow, b.if_then(alone if parts.joined else ir.Constant(I1, 1)):
+                run_tiles(b, parts.tiles[1], shape, 1, run)
+
+
+def _run_of(  # noqa: PLR0913 - which panel of what
+    b: ir.IRBuilder,
+    r: Record,
+    where: Place,
+    part: _Part,
+    to: tuple[ir.Value, ir.Value, ir.Value],
+    weights: tuple[ir.Value, ir.Value, ir.Value],
+    listing: Listing | None,
+) -> Run:
+    """Return what tiles of one panel take.
+
+    It goes to the target, or to other sums that begin somewhere; then comes its first channel.
+    Of weights we are told where, how wide, and what comes next.
+    """
+    final, begun, channel = to
+    panel, width, soon = weights
+    sums, places = place(b, where.sums, begun), where.places
+    if where.target.type == sums.type:
+        sums = b.select(final, place(b, where.target, channel), sums)
+        places = b.select(final, where.targets, places)
+    places = place(b, places, part.entry)
+    segments = b.add(r.at("segment_start", part.both), part.segments[0])
+    return Run(
+        sums=sums,
+        start=b.select(part.first, place(b, where.bias, channel), sums),
+        data=place(b, where.data.origin, part.depth[0]),
+        weights=panel,
+        soon=soon,
+        width=width,
+        places=places,
+        start_places=b.select(part.first, r.blank, places),
+        start_step=b.select(part.first, number(0), number(-1)),
+        rows=place(b, where.rows, part.entry),
+        segments=place(b, where.data.segments, segments),
+        count=part.segments[1],
+        depth=part.depth[1],
+        points=part.points,
+        listing=listing,
+    )
 
 
 def _listing(  # noqa: PLR0913 - which part of what
@@ -287,19 +366,16 @@ def _listing(  # noqa: PLR0913 - which part of what
     r: Record,
     functions: Missed | None,
     where: Place,
-    phase: tuple[ir.Value, ir.Value],
-    part: tuple[ir.Value, ir.Value, ir.Value, ir.Value],
+    part: _Part,
     known: ir.Value,
 ) -> Listing | None:
     """Return what lists the segments of tiles that leave some out.
 
-    The part are segments, from and how many, and their depth, likewise.  Panels that are ``known``
-    find lists that another made, if those are kept.
+    Panels that are ``known`` find lists that another made, if those are kept.
     """
     if functions is None:
         return None
-    both, entry = phase
-    segment, some, inside, deep = part
+    both, (inside, deep) = part.both, part.depth
     _, bits, listed = missed_places(b, r, where.scratch)
     nothing = place(b, where.scratch, r.scratch_nothing)
     segments = place(b, where.data.segments, r.at("segment_start", both))
@@ -310,9 +386,9 @@ def _listing(  # noqa: PLR0913 - which part of what
     return Listing(
         functions=functions,
         listed=listed,
-        bits=place(b, bits, entry),
+        bits=place(b, bits, part.entry),
         operands=[place(b, where.data.origin, inside), nothing, segments],
-        numbers=[r.words, points, segment, some, depth, deep, r.most_depth, apart],
+        numbers=[r.words, points, *part.segments, depth, deep, r.most_depth, apart],
         pitch=r.listed_pitch,
         known=b.and_(known, kept),
     )

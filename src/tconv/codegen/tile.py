@@ -1,6 +1,6 @@
 """The register tile: the one place where multiplications happen."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -28,10 +28,9 @@ from tconv.codegen.build import (
 )
 from tconv.codegen.stored import widened_line
 
-UNROLL = 4
-FEW_SUMS = 8
-LISTED_ROWS = 8  # addresses of a listed segment, as many as any tile has rows
-ENTRY = LISTED_ROWS + 2  # and where its weights begin, and its depth
+UNROLL, FEW_SUMS = 4, 8
+LISTED_ROWS, ENTRY = 8, 10  # of a segment: addresses of any tile's rows, steps before it, its own
+FLAGS = ("far", "across", "past", "listed", "joined")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +45,24 @@ class Tile:
     across: bool = False  # whether rows are vectors of groups, like columns
     past: bool = False  # whether sums go past the caches, to whole vectors of the target
     listed: bool = False  # whether segments, and their weights, are read in a listed order
+    joined: bool = False  # whether the last vector is a panel of its own
 
     @property
     def name(self) -> str:
         """Name of the emitted function."""
-        kind = "_far" * self.far + "_across" * self.across + "_past" * self.past
-        kind += "_listed" * self.listed
-        return f"tile_{self.dtype}_{self.rows}x{self.vectors}x{self.lanes}{kind}"
+        flags = (name for name in FLAGS if getattr(self, name))
+        size = f"{self.rows}x{self.vectors}x{self.lanes}"
+        return "_".join(("tile", self.dtype, size, *flags))
 
     @property
     def columns(self) -> int:
         """Channels of one tile."""
         return self.vectors * self.lanes
+
+    @property
+    def panels(self) -> list[int]:
+        """Vectors of the panels that it sums."""
+        return [self.vectors - 1, 1] if self.joined else [self.vectors]
 
     @property
     def unroll(self) -> int:
@@ -95,44 +100,35 @@ def emit_tile(module: ir.Module, tile: Tile, *, spread: bool = False) -> ir.Func
     asks for them in its own, for the second cache.  The first one has no room for what comes
     early: ``spread`` over all steps, the last argument is the elements that each asks for.
 
-    The meaning is :func:`tile_meaning`.  It keeps ``rows * vectors`` sums live across both
-    loops and reads each weight vector once, so ``rows`` pays for weight loads and
-    ``vectors`` for data loads.  It asks for what it writes before it begins: in large
-    results those lines are far away, unless it writes ``past`` the caches.  A far one asks for
-    the data of the next tile too, line by line; its first row stands behind this one's last in
-    the table.
-
-    A listed one takes one more, and its segments from there: of each the addresses of rows, how
-    many steps of the depth have weights before it, and how many are its own.
+    It keeps ``rows * vectors`` sums live across both loops and reads each weight vector once, so
+    ``rows`` pays for weight loads and ``vectors`` for data loads.  It asks for lines that it writes
+    before it begins, unless it writes ``past`` the caches; a far one for the data of the next tile
+    too, whose first row stands behind this one's last.
+    A joined one takes sums, start, weights, places and start's places of its last vector too.  A
+    listed one has segments in the last argument: addresses of rows, steps before it, its own.
     """
     scalar = FLOATS[tile.dtype]
-    vector = ir.VectorType(scalar, tile.lanes)
     pointer, stored, table = scalar.as_pointer(), STORED[tile.dtype].as_pointer(), I64.as_pointer()
     kinds = [*[pointer] * 3, stored, *[table] * 4, I64, I64, stored, I64]
-    kinds += [table] * tile.listed
+    kinds += [pointer, pointer, stored, table, table] * tile.joined + [table] * tile.listed
     made, b = function(module, tile.name, kinds)
     sums, start, data, weights, places, start_places, rows, segments, count, depth = made.args[:10]
     soon, share = made.args[10:12]
     for argument in made.args[2:8]:  # sums may go back where they started
         argument.add_attribute("noalias")
     offsets = [load(b, rows, r) for r in range(tile.rows)]
-    begun = []
-    for r in range(tile.rows):
-        origin = place(b, start, load(b, start_places, r))
-        begun += [load(b, origin, v * tile.lanes, vector) for v in range(tile.vectors)]
-    for r in range(0 if tile.past else tile.rows):
-        target = place(b, sums, load(b, places, r))
-        for element in (0, tile.columns - 1):
-            prefetch(b, place(b, target, element), write=True)
-
-    with counted(b, count, [weights, *begun]) as segment:
+    panels = [(sums, start, weights, places, start_places), made.args[12:17]][: len(tile.panels)]
+    begun, targets = _begin(b, tile, panels)
+    with counted(b, count, [*(panel[2] for panel in panels), *begun]) as segment:
         before: ir.Value = b.mul(segment.index, depth)
         length: ir.Value = depth
         if tile.listed:
             entry = place(b, made.args[-1], b.mul(segment.index, number(ENTRY)))
             points = [b.inttoptr(load(b, entry, r), pointer) for r in range(tile.rows)]
             before, length = load(b, entry, LISTED_ROWS), load(b, entry, LISTED_ROWS + 1)
-            segment.carried[0] = place(b, weights, b.mul(before, number(tile.columns)))
+            for n, vectors in enumerate(tile.panels):
+                skipped = b.mul(before, number(vectors * tile.lanes))
+                segment.carried[n] = place(b, panels[n][2], skipped)
         else:
             origin = place(b, data, load(b, segments, segment.index))
             points = [place(b, origin, offset) for offset in offsets]
@@ -141,12 +137,133 @@ def emit_tile(module: ir.Module, tile: Tile, *, spread: bool = False) -> ir.Func
         begun = segment.carried
         ask = partial(_ask_spread if spread else _ask, b, tile, (soon, share, before))
         if tile.far:
-            later = b.sub(load(b, rows, tile.rows), offsets[0])
-            fetched, begun = _multiply_far(b, tile, points, begun, (length, later), ask)
+            sizes = length, b.sub(load(b, rows, tile.rows), offsets[0])
+            fetched, begun = _multiply_far(b, tile, points, begun, sizes, ask)
         with counted(b, whole, begun, first=fetched, step=tile.unroll) as main:
             ask(main)
-            for step in range(tile.unroll):
-                main.carried[1:] = multiply_step(b, tile, points, main, step)
-            main.carried[0] = place(b, main.carried[0], tile.unroll * tile.columns)
+            _multiply_steps(b, tile, points, main, tile.unroll)
         with counted(b, length, main.carried, first=whole) as rest:
-            rest.carried[1:] = multiply_step(b, tile, points, rest, 0)
+            _multiply_steps(b, tile, points, rest, 1)
+        segment.carried = rest.carried
+
+    totals = iter(segment.carried[len(panels) :])
+    write = stream if tile.past else store
+    for target, vectors in targets:
+        for v in range(vectors):
+            write(b, next(totals), target, number(v * tile.lanes))
+    b.ret_void()
+    return made
+
+
+def _begin(
+    b: ir.IRBuilder, tile: Tile, panels: Sequence[Sequence[ir.Value]]
+) -> tuple[list[ir.Value], list[tuple[ir.Value, int]]]:
+    """Return the sums so far, and where rows of panels go; ask for those lines."""
+    vector, begun, targets = ir.VectorType(FLOATS[tile.dtype], tile.lanes), [], []
+    for r in range(tile.rows):
+        for (sums, start, _, places, starts), vectors in zip(panels, tile.panels, strict=True):
+            first = place(b, start, load(b, starts, r))
+            begun += [load(b, first, v * tile.lanes, vector) for v in range(vectors)]
+            targets.append((place(b, sums, load(b, places, r)), vectors))
+    for target, vectors in () if tile.past else targets:
+        for element in (0, vectors * tile.lanes - 1):
+            prefetch(b, place(b, target, element), write=True)
+    return begun, targets
+
+
+def _ask(
+    b: ir.IRBuilder, tile: Tile, share: tuple[ir.Value, ir.Value, ir.Value], turn: Turn
+) -> None:
+    """Ask for the lines that the steps of a turn shall; past the share for those it reads anyway.
+
+    The share is where it begins, for how many steps, and how many came before the loop.
+    """
+    soon, steps, before = share
+    done = b.add(before, turn.index)
+    columns = tile.panels[0] * tile.lanes
+    here = place(b, soon, b.mul(done, number(columns)))
+    line = b.select(b.icmp_signed("<", done, steps), here, turn.carried[0])
+    item = 2 if STORED[tile.dtype] != FLOATS[tile.dtype] else BYTES[tile.dtype]
+    for element in range(0, tile.unroll * columns, LINE // item):
+        prefetch(b, place(b, line, element), near=2)
+
+
+def _ask_spread(
+    b: ir.IRBuilder, _: Tile, share: tuple[ir.Value, ir.Value, ir.Value], turn: Turn
+) -> None:
+    """Ask for one line: where the share begins, elements a step, and steps before the loop."""
+    soon, each, before = share
+    prefetch(b, place(b, soon, b.mul(b.add(before, turn.index), each)))
+
+
+def _multiply_far(  # noqa: PLR0913 - what a turn of the loop reads
+    b: ir.IRBuilder,
+    tile: Tile,
+    points: list[ir.Value],
+    begun: list[ir.Value],
+    numbers: tuple[ir.Value, ir.Value],
+    ask: Callable[[Turn], None],
+) -> tuple[ir.Value, list[ir.Value]]:
+    """Multiply whole cache lines of every row, asking for those of the next tile.
+
+    The numbers are the depth and how far ahead that is.  Returns how much is done, and the values.
+    """
+    depth, ahead = numbers
+    line = LINE // BYTES[tile.dtype]
+    done = b.and_(depth, number(-line))
+    with counted(b, done, begun, step=line) as turn:
+        here = b.add(turn.index, ahead)
+        for point in points:
+            prefetch(b, place(b, point, here), near=2)
+        end = b.add(turn.index, number(line))
+        with counted(b, end, turn.carried, first=turn.index, step=tile.unroll) as main:
+            ask(main)
+            _multiply_steps(b, tile, points, main, tile.unroll)
+        turn.carried = main.carried
+    return done, turn.carried
+
+
+def _multiply_steps(
+    b: ir.IRBuilder, tile: Tile, points: list[ir.Value], turn: Turn, steps: int
+) -> None:
+    """Add some elements of every row, and go on to the weights behind theirs."""
+    count = len(tile.panels)
+    for step in range(steps):
+        turn.carried[count:] = multiply_step(b, tile, points, turn, step)
+    for panel, vectors in enumerate(tile.panels):
+        turn.carried[panel] = place(b, turn.carried[panel], steps * vectors * tile.lanes)
+
+
+def multiply_step(  # noqa: PLR0913 - what one step of the innermost loop reads
+    b: ir.IRBuilder,
+    tile: Tile,
+    points: list[ir.Value],
+    turn: Turn,
+    step: int | None,
+    of_line: int | None = None,
+) -> list[ir.Value]:
+    """Add one element of every row, times one line of vectors; without step, points are those."""
+    lines, totals = turn.carried[: len(tile.panels)], turn.carried[len(tile.panels) :]
+    vector = totals[0].type
+    weights: list[ir.Value] = []
+    for line, vectors in zip(lines, tile.panels, strict=True):
+        start = (step or 0) * vectors * tile.lanes if of_line is None else of_line
+        if line.type.pointee == vector.element:
+            weights += [load(b, line, start + v * tile.lanes, vector) for v in range(vectors)]
+        else:
+            weights += widened_line(b, line, start, tile.dtype, (vectors, tile.lanes))
+    for r, point in enumerate(points):
+        if tile.across:
+            row = load(
+                b,
+                place(b, point, b.mul(turn.index, number(tile.lanes))),
+                (step or 0) * tile.lanes,
+                vector,
+            )
+        else:
+            datum = load(b, point) if step is None else load(b, place(b, point, turn.index), step)
+            row = splat(b, datum, tile.lanes)
+        for v in range(tile.vectors):
+            k = r * tile.vectors + v
+            totals[k] = fma(b, row, weights[v], totals[k])
+    return totals

@@ -16,6 +16,7 @@ from tconv.codegen.block import (
     TransformShape,
     emit_block,
     emit_pack_region,
+    target_line,
 )
 from tconv.codegen.build import (
     FLOATS,
@@ -30,7 +31,7 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
-from tconv.codegen.gather import settle_phase, target_line
+from tconv.codegen.gather import settle_phase
 from tconv.codegen.patches import emit_transform_data, emit_transform_result
 from tconv.codegen.rows import emit_pack_row, emit_store_row
 from tconv.codegen.tile import Tile, emit_tile

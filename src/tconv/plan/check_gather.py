@@ -99,7 +99,10 @@ class GatherRun:
         """Return how weights are packed."""
         r, recipe = self.r, self.recipe
         size, needed = r.panels_a_chunk, [*range(-(-r.columns // self.columns))]
-        chunks = [range(c * size, min((c + 1) * size, r.panels)) for c in range(r.chunks)]
+        ends = [min((c + 1) * size, r.panels) for c in range(r.chunks)]
+        if 0 < r.wide_panels < r.panels:  # the narrow panel goes with the last wide one
+            ends = [r.panels if end >= r.wide_panels else end for end in ends]
+        chunks = [range(c * size, end) for c, end in enumerate(ends)]
         taken = [panel for chunk in chunks for panel in chunk]
         demand(taken == needed, "work items do not take every panel once", taken)
         agreed = (recipe.panels, recipe.group_weights) == (r.panels, r.group_weights)
@@ -160,7 +163,8 @@ class GatherRun:
                 sums[place] = sum_terms(region, row, met)
                 end = place + self.columns
                 demand(end <= r.sums_panel, "a sum lies among those of the next panel", place)
-                self.scratch.touch("sums", (r.panels_at_once - 1) * r.sums_panel + end)
+                more = 0 < r.wide_panels < r.panels  # a narrow panel goes with the last wide one
+                self.scratch.touch("sums", (r.panels_at_once - 1 + more) * r.sums_panel + end)
                 self.direct.store((*targets[number], x), sums[place])
         self._store(block, targets, sums)
 

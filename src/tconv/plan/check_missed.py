@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tconv.plan.check_record import Reads, Record, Region, Scratch, demand
 from tconv.plan.gather import MISSED
-from tconv.plan.missed import BITS, SPARE, list_entries
+from tconv.plan.missed import BITS, SPARE, TILE, list_entries
 
 
 def check_lists(r: Record, scratch: Scratch, tile_rows: int) -> None:
@@ -28,7 +28,7 @@ def check_lists(r: Record, scratch: Scratch, tile_rows: int) -> None:
     most = max(map(min, parts))
     needed, pitch = list_entries(most), r.listed_pitch
     demand(pitch == 0 or pitch >= needed, "lists of two tiles overlap", pitch)
-    tiles = -(-lines * r.block // tile_rows) if pitch else 1
+    tiles = -(-lines * r.block // min(tile_rows, TILE)) if pitch else 1
     scratch.touch_table("listed", (tiles - 1) * pitch + needed)
 
 

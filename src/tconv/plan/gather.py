@@ -120,11 +120,14 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
     unpacked = _read_in_place(problem, chosen) and packing_matters(axes, block, panels)
     if unpacked:
         block = choose_block(axes, depth * item, columns * item, machine, in_place=True)
-    blocks, chunks = divide(block, axes, problem, (wanted, columns), machine.l3)
+    wide = panels - (0 < wanted % columns <= lanes)
+    joined = 0 < wide < panels  # a narrow panel goes with the last wide one
+    blocks, chunks = divide(
+        block, axes, problem, (wide * columns if joined else wanted, columns), machine.l3
+    )
     boxes = problem.groups * math.prod(blocks)
-    narrow = 0 < wanted % columns <= lanes
-    a_chunk = -(-panels // chunks)
-    chunks = -(-panels // a_chunk)
+    a_chunk = -(-(panels - joined) // chunks)
+    chunks = -(-(panels - joined) // a_chunk)
     extents = [
         axis.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
     ]
@@ -137,9 +140,12 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
     sums_pitch = last.step_out * block[-1]
     sums_panel = math.prod(block[:-1]) * sums_pitch * columns
     arrays |= part_tables(arrays, (math.prod(block), columns * item), machine)
-    together = not words and _together(arrays, (depth, panels * columns * item), machine)
+    together = (
+        not words
+        and (not joined or wide > 1)
+        and _together(arrays, (depth, panels * columns * item), machine)
+    )
     at_once = min(a_chunk, max(1, machine.l2 // 2 // (sums_panel * item))) if _cut(arrays) else 1
-    shape = depth, -(-wanted // lanes), tile_rows(machine)
     scratch = Scratch(item)
     region = scratch.take(depth * math.prod(extents))
     numbers = {
@@ -147,7 +153,7 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         "chunks": chunks,
         "panels": panels,
         "panels_a_chunk": a_chunk,
-        "wide_panels": panels - narrow,
+        "wide_panels": wide,
         "depth": depth,
         "columns": wanted,
         **axis_numbers(axes, block, blocks),
@@ -159,11 +165,13 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         "panels_at_once": at_once,
         "together": int(together),
         "stream": int(problem.bytes() > machine.l3 // STREAM),
-        "boxes": 1 if words else choose_boxes(axes, block, shape),
+        "boxes": 1
+        if words
+        else choose_boxes(axes, block, (depth, -(-wanted // lanes), tile_rows(machine))),
         "inside_low": inside(last)[0],
         "inside_high": inside(last)[1],
         "spare": SPARE_ROWS,
-        "scratch_sums": scratch.take(at_once * sums_panel),
+        "scratch_sums": scratch.take((at_once + joined) * sums_panel),
         "scratch_rows": scratch.take_table(points * len(last.ranges)),
         "scratch_places": scratch.take_table(points * len(last.ranges)),
         "scratch_targets": scratch.take_table(points * len(last.ranges)),
@@ -172,7 +180,7 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
     }
     if words:
         most = max(map(min, counts, arrays["part_segments"]))
-        pitch = kept_pitch(most, panels, (math.prod(block), tile_rows(machine)), machine)
+        pitch = kept_pitch(most, panels, math.prod(block), machine)
         rooms = list_rooms(block, (points * len(last.ranges), words), (most, pitch))
         numbers |= {f"scratch_{name}": scratch.take_table(size) for name, size in rooms.items()}
         numbers |= {"words": words, "listed_pitch": pitch, "unpacked": int(unpacked)}

@@ -18,10 +18,10 @@ PAYS = 0.95  # of the time that it takes to multiply everything
 # sort a point.
 LIST, BEGIN, SORT = 4.0, 0.5, 30.0
 LEAST_DEPTH = 12  # channels: shorter segments are over before the next one is found
-LISTS = 6  # of the second cache: what lists of segments may take
+LISTS = 3  # of the second cache: what lists of segments may take
 PACKED = 16  # points that a panel multiplies in a small part of the time that one is packed in
 ENTRY = 10  # numbers of a listed segment
-TILE = 4  # rows of any tile, at least
+TILE = 3  # rows of any tile, at least
 SPARE = 8  # entries that are read behind the last, and mean nothing
 TABLES = ("met_start", "met")
 
@@ -106,13 +106,13 @@ def met_tables(
     return {"met_start": starts, "met": met}, words
 
 
-def kept_pitch(segments: int, panels: int, rows: tuple[int, int], machine: Machine) -> int:
+def kept_pitch(segments: int, panels: int, points: int, machine: Machine) -> int:
     """Return how far apart the lists of tiles lie that all panels read; 0: each lists again.
 
-    They must not drive the data out of the second cache.  The rows are all, and those of a tile.
+    They must not drive the data out of the second cache.
     """
     pitch = list_entries(segments)
-    tiles = -(-rows[0] // rows[1])
+    tiles = -(-points // TILE)
     return pitch if panels > 1 and 8 * tiles * pitch <= machine.l2 // LISTS else 0
 
 

@@ -341,6 +341,8 @@ class GatherRunner(TileRunner):
     def __init__(self, problem: Problem, recipe: Gather) -> None:
         kinds = {"few": "together", "past": "stream", "missed": "words"}
         wanted = {kind: recipe.record[self.fields[name]] != 0 for kind, name in kinds.items()}
+        wide = recipe.record[self.fields["wide_panels"]]
+        wanted["joined"] = 0 < wide < recipe.panels
         super().__init__(problem, recipe, gather_kernel(problem.dtype, **wanted))
 
     def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int, int]:

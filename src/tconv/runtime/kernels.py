@@ -18,6 +18,7 @@ from tconv.codegen.grouped import emit_grouped
 from tconv.codegen.grouped_weights import emit_grouped_weights
 from tconv.codegen.overlap import emit_overlap
 from tconv.codegen.planes import emit_planes
+from tconv.codegen.sums import Kinds
 from tconv.codegen.sweep import emit_sweep
 from tconv.codegen.weights import emit_pack_cells, emit_pack_weights, emit_pick_weights
 from tconv.codegen.winograd import emit_winograd
@@ -43,16 +44,17 @@ def kernel_shape(dtype: str, target: Machine) -> KernelShape:
 
 
 @cache
-def gather_kernel(dtype: str, *, few: bool, past: bool, missed: bool) -> int:
+def gather_kernel(dtype: str, *, few: bool, past: bool, missed: bool, joined: bool) -> int:
     """Return the address of ``gather(record, scratch, item)``.
 
     Few channels have more tiles, and so have results that go past the caches; tiles that leave
-    out taps are others.
+    out taps are others, and so are those for a wide panel and the narrow one behind it.
     """
     shape = kernel_shape(dtype, machine())
-    name = "gather" + "_few" * few + "_past" * past + "_missed" * missed
-    emit = partial(emit_gather, few=few, past=past, missed=missed)
-    return _loaded(name, shape, emit, f"gather_{dtype}")
+    name = "gather" + "_few" * few + "_past" * past
+    name += "_missed" * missed + "_joined" * joined
+    kinds = Kinds(few=few, past=past, missed=missed, joined=joined)
+    return _loaded(name, shape, partial(emit_gather, kinds=kinds), f"gather_{dtype}")
 
 
 @cache
