@@ -10,6 +10,7 @@ from functools import partial, reduce
 from llvmlite import ir
 
 from tconv.codegen.activation import activated
+from tconv.codegen.blank import emit_fill_lines, fill_lines, fill_points, is_blank, line_ends
 from tconv.codegen.block import (
     Block,
     KernelShape,
@@ -53,6 +54,7 @@ def emit_gather(module: ir.Module, shape: KernelShape, kinds: Kinds = Kinds()) -
     pointer = FLOATS[shape.dtype].as_pointer()
     parts = emit_parts(module, shape, kinds)
     short = emit_short_tiles(module, shape) if kinds.few else {}
+    fill = emit_fill_lines(module, shape)
     made, b = function(
         module, f"gather_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
     )
@@ -73,7 +75,7 @@ def emit_gather(module: ir.Module, shape: KernelShape, kinds: Kinds = Kinds()) -
             data_number = b.add(b.mul(rest, boxes), turn.index)
             data = find_data(b, r, shape, parts, box, (scratch, group, data_number))
             where = find_place(b, r, shape, scratch, group, data)
-            _run_box(b, r, shape, (parts, short), box, where, (first, last))
+            _run_box(b, r, shape, (parts, short, fill), box, where, (first, last))
     with b.if_then(b.icmp_signed("!=", r.stream, number(0))):
         b.fence("seq_cst")  # others may read results when this work item is done
     b.ret_void()
@@ -84,22 +86,30 @@ def _run_box(  # noqa: PLR0913 - which panels of what
     b: ir.IRBuilder,
     r: Record,
     shape: KernelShape,
-    functions: tuple[Parts, dict[int, list[ir.Function]]],
+    functions: tuple[Parts, dict[int, list[ir.Function]], ir.Function | None],
     block: Block,
     where: Place,
     panels: tuple[ir.Value, ir.Value],
 ) -> None:
     """Sum and store some panels of every phase of a block's points."""
-    parts, short = functions
+    parts, short, fill = functions
     first, last = panels
     with counted(b, r.outer_phases) as phase:
         lines = settle_phase(b, r, block, phase.index)
-        with b.if_then(b.icmp_signed(">", lines, number(0)), likely=True):
+        reached = lines
+        if fill is not None:
+            blank = is_blank(b, r, phase.index)
+            reached = b.select(blank, number(0), lines)
+            with b.if_then(blank):
+                fill_lines(b, r, shape, fill, block, where, (phase.index, lines, *panels))
+        with b.if_then(b.icmp_signed(">", reached, number(0)), likely=True):
             if parts.missed is None:
                 fill_tables(b, r, block, where, (phase.index, lines))
             else:
                 fill_sorted(b, r, parts.missed, block, where, (phase.index, lines))
             done = run_short(b, r, shape, short, where, phase.index, (first, last))
+            if fill is not None:
+                fill_points(b, r, shape, fill, where, phase.index, (done, last))
             with advancing(b, done, last) as group:
                 group.following = smaller(b, b.add(group.index, r.panels_at_once), last)
                 if parts.joined:
@@ -182,11 +192,8 @@ def _store_panel(  # noqa: PLR0913 - which panel of what
     used = smaller(b, b.sub(r.columns, channel), number(columns))
     # Sums begin with the bias, in whatever layout they end.
     added = b.bitcast(r.blank, where.bias.type)
-    origin = b.add(b.mul(block.start, r.step_out), r.shift_out)
-    begin = larger(b, b.neg(origin), number(0))
-    whole = b.mul(b.sub(block.stop, block.start), r.step_out)
-    length = b.sub(smaller(b, whole, b.sub(r.size_out, origin)), begin)
-    start = b.add(b.mul(b.add(origin, begin), r.target_x), b.mul(channel, r.target_c))
+    begin, point, length = line_ends(b, r, block)
+    start = b.add(b.mul(point, r.target_x), b.mul(channel, r.target_c))
     merged = _lines_that_follow(b, r, block, length)
     count = b.mul(length, merged)
     with counted(b, b.sdiv(lines, merged)) as turn:
