@@ -92,12 +92,15 @@ def _pack_planes(  # noqa: PLR0913 - the emitted function's own arguments
     neighbours = b.icmp_signed("==", x_step, number(1))
     square_x = b.select(neighbours, if_enough(b, count, lanes), number(0))
     vectors_c = if_enough(b, depth, lanes)
+    with covered(b, square_x, lanes) as x, covered(b, vectors_c, lanes) as c:
+        # All channels of a point before the next: its lines are written once.
+        first = place(b, place(b, source, b.mul(c, c_step)), x)
+        rows = [place(b, first, b.mul(number(i), c_step)) for i in range(lanes)]
+        target = place(b, place(b, begin, b.mul(x, pitch)), c)
+        for i, row in enumerate(_turned(b, rows, dtype, lanes)):
+            store(b, row, target, b.mul(number(i), pitch))
     with covered(b, vectors_c, lanes) as c:
         planes = [place(b, source, b.mul(b.add(c, number(i)), c_step)) for i in range(lanes)]
-        with covered(b, square_x, lanes) as x:
-            rows = [place(b, plane, x) for plane in planes]
-            for i, row in enumerate(_turned(b, rows, dtype, lanes)):
-                store(b, row, place(b, begin, b.mul(b.add(x, number(i)), pitch)), c)
         with counted(b, count, first=square_x) as point:
             read = b.mul(point.index, x_step)
             target = place(b, place(b, begin, b.mul(point.index, pitch)), c)

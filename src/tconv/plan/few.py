@@ -18,6 +18,7 @@ from tconv.problem import Operand, Problem
 
 FEW = 8  # channels of a group, read or written; more are best side by side
 MOST_WRITTEN = 8  # channels of a group whose products are kept
+FEW_TAPS = 4  # products of a channel that are soon done: to turn their sums takes about as long
 LEAST_READ = 4  # channels of a group: shorter sums cost less than what is done with their products
 MISSED, MOST_MISSED = 1.5, 32  # times more is multiplied than is met: then so many are written
 MOST_CLASSES = 256  # residues of all strides together: each has tables of its own
@@ -41,7 +42,7 @@ def _candidates(problem: Problem, machine: Machine) -> list[str]:
     lanes = machine.lanes(problem.dtype)
     few = min(problem.coarse_channels, problem.fine_channels) <= FEW
     names = ["gather"]
-    if (few or groups > 1) and problem.axes[-1].stride <= MOST_RESIDUES:
+    if (few or groups > 1 or _turned(problem)) and problem.axes[-1].stride <= MOST_RESIDUES:
         names.append("planes")
     if products > 1 and groups >= lanes:
         names.append("grouped")
@@ -50,6 +51,14 @@ def _candidates(problem: Problem, machine: Machine) -> list[str]:
     if products > 1 and _products_fit(problem, machine):
         names.append("overlap")
     return names
+
+
+def _turned(problem: Problem) -> bool:
+    """Tell whether a gather would turn every sum for few products: points lie side by side."""
+    taps = math.prod(axis.taps for axis in problem.axes)
+    if taps > FEW_TAPS or any(axis.stride > 1 for axis in problem.axes):
+        return False
+    return str(problem.layout(problem.wanted)).endswith("x")
 
 
 def _phases_fit(problem: Problem, lanes: int) -> bool:
