@@ -33,6 +33,7 @@ PRICES: dict[str, dict[str, float]] = {
         "lines": 3.42,  # of the source that groups share: each of them reads them again
         "staged": 5.41,  # points whose channels do not fill vectors, where they lie side by side
         "stored": 0.331, "stored_apart": 0.405,  # elements, where points do; in short lines
+        "filled": 0.06, "filled_points": 2.5,  # elements that no tap reaches; side by side, points
         "phases": 360.0,
     },
     "planes": {
@@ -94,7 +95,10 @@ def _gather(problem: Problem, machine: Machine) -> Counts:
     block = choose_block(one, read * item, 2 * lanes * item, machine)
     panels, rest = -(-written // (2 * lanes)), written % (2 * lanes)
     single, groups = 0 < rest <= lanes, problem.groups
-    met, points = multiplied(axes), _sum(axes, lambda _, points: points)
+    met, every = multiplied(axes), _sum(axes, lambda _, points: points)
+    # Lines that no tap reaches are filled.
+    points = _sum(outer, lambda taps, points: points * (taps > 0))
+    points *= _sum([last], lambda _, points: points)
     runs = _sum(outer, lambda taps, points: taps * points) * sum(
         max(0, high - low) * _runs(offsets)
         for (low, high), offsets in zip(last.ranges, last.offsets, strict=True)
@@ -104,6 +108,7 @@ def _gather(problem: Problem, machine: Machine) -> Counts:
         "singles": met * read * single,
         "runs": runs * panels,
         "points": points * panels,
+        "filled": (every - points) * written,
         "phases": _blocks(axes, block) * _sum(axes, lambda _, points: points > 0),
     }
     packed = _packed(axes, block) * read
@@ -115,6 +120,7 @@ def _gather(problem: Problem, machine: Machine) -> Counts:
         touched = math.prod(axis.size_in for axis in axes) * (1 + read * item / LINE)
         found |= {
             "copied": packed,
+            "filled_points": every - points,
             "lines": touched if groups > 1 else 0,
             "staged": points if rest not in {0, lanes} or _widened(problem) else 0,
         }
