@@ -17,6 +17,7 @@ PAYS = 0.95  # of the time that it takes to multiply everything
 # Steps of the depth, of a panel, in the time that it takes to list a segment, to begin one, and to
 # sort a point.
 LIST, BEGIN, SORT = 4.0, 0.5, 30.0
+IN_VAIN = 0.2  # of what is missed: rows of one tile miss different taps
 LEAST_DEPTH = 12  # channels: shorter segments are over before the next one is found
 LISTS = 3  # of the second cache: what lists of segments may take
 PACKED = 16  # points that a panel multiplies in a small part of the time that one is packed in
@@ -64,6 +65,21 @@ def sorted_axes(axes: Sequence[AxisPhases], depth: int, panels: int) -> list[boo
     time = math.prod(shares) * (1 + (LIST / again + BEGIN) / depth)
     time += SORT / (max(1.0, taps) * depth * panels)
     return [share < 1 and time < PAYS and depth >= LEAST_DEPTH for share in shares]
+
+
+def multiplied_share(axes: Sequence[AxisPhases], depth: int, panels: int) -> float:
+    """Return about which part of all products is multiplied, where taps are left out.
+
+    >>> from tconv.plan.phases import axis_phases
+    >>> from tconv.problem import Axis, Operand
+    >>> axis = axis_phases(Axis(5, 5, 5, stride=1, dilation=2, pad_begin=4), Operand.COARSE)
+    >>> round(met_share(axis), 2), round(multiplied_share([axis], depth=64, panels=4), 2)
+    (0.52, 0.62)
+    """
+    chosen = sorted_axes(axes, depth, panels)
+    shares = zip(axes, chosen, strict=True)
+    met = math.prod(met_share(axis) for axis, sorts in shares if sorts)
+    return met + IN_VAIN * (1 - met)
 
 
 def packing_matters(axes: Sequence[AxisPhases], block: Sequence[int], panels: int) -> bool:

@@ -15,6 +15,7 @@ from tconv.plan.blocks import choose_block
 from tconv.plan.boxes import choose_boxes, inside
 from tconv.plan.cells import cell_columns, neighbours_of
 from tconv.plan.machine import Machine
+from tconv.plan.missed import multiplied_share
 from tconv.plan.overlap import channels_of, products_of
 from tconv.plan.phases import AxisPhases, all_phases, batch_phases, even_phases
 from tconv.plan.planes import MOST_ROWS, choose_rows, planes_block
@@ -103,10 +104,11 @@ def _gather(problem: Problem, machine: Machine) -> Counts:
         max(0, high - low) * _runs(offsets)
         for (low, high), offsets in zip(last.ranges, last.offsets, strict=True)
     )
+    left = multiplied_share(axes, read, panels)
     found: Counts = {
-        "pairs": met * read * 2 * (panels - single),
-        "singles": met * read * single,
-        "runs": runs * panels,
+        "pairs": left * met * read * 2 * (panels - single),
+        "singles": left * met * read * single,
+        "runs": left * runs * panels,
         "points": points * panels,
         "filled": (every - points) * written,
         "phases": _blocks(axes, block) * _sum(axes, lambda _, points: points > 0),

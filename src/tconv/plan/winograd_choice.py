@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tconv.plan.machine import Machine
+from tconv.plan.missed import multiplied_share
 from tconv.plan.phases import AxisPhases, all_phases
 from tconv.plan.planes import MOST_COLUMNS
 from tconv.plan.tiles import tile_rows, whole_tiles
@@ -186,7 +187,8 @@ def _direct_cycles(
         )
         for split in splits
     )
-    products = taps * _products(problem, machine)
+    left = multiplied_share(splits, read, -(-written // (2 * lanes)))
+    products = left * taps * _products(problem, machine)
     size = 4 * problem.groups * read * written * math.prod(a.taps for a in problem.axes)
     weights = size * _byte(size, machine)
     moved = _moved(problem, machine, splits, STORE) + _turned(problem, machine, splits)
