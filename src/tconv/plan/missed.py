@@ -17,7 +17,7 @@ PAYS = 0.95  # of the time that it takes to multiply everything
 # Steps of the depth, of a panel, in the time that it takes to list a segment, to begin one, and to
 # sort a point.
 LIST, BEGIN, SORT = 4.0, 0.5, 30.0
-IN_VAIN = 0.2  # of what is missed: rows of one tile miss different taps
+IN_VAIN = 0.1  # of what is missed: rows of one tile miss different taps
 LEAST_DEPTH = 12  # channels: shorter segments are over before the next one is found
 LISTS = 3  # of the second cache: what lists of segments may take
 PACKED = 16  # points that a panel multiplies in a small part of the time that one is packed in
@@ -58,28 +58,32 @@ def sorted_axes(axes: Sequence[AxisPhases], depth: int, panels: int) -> list[boo
 
     If leaving out taps does not pay, on none.
     """
-    shares = [met_share(axis) for axis in axes]
+    pays = depth >= LEAST_DEPTH and _time(axes, depth, panels) < PAYS
+    return [pays and met_share(axis) < 1 for axis in axes]
+
+
+def _time(axes: Sequence[AxisPhases], depth: int, panels: int) -> float:
+    """Return about which part of the time for all products it takes to do those that meet."""
     phases = math.prod(len(axis.ranges) for axis in axes)
     taps = math.prod(sum(map(len, axis.taps)) for axis in axes) / phases
     again = panels if len(axes[-1].ranges) == 1 else 1  # other phases have other lists
-    time = math.prod(shares) * (1 + (LIST / again + BEGIN) / depth)
-    time += SORT / (max(1.0, taps) * depth * panels)
-    return [share < 1 and time < PAYS and depth >= LEAST_DEPTH for share in shares]
+    met = math.prod(map(met_share, axes))
+    listed = met * (1 + (LIST / again + BEGIN) / depth)
+    return listed + SORT / (max(1.0, taps) * depth * panels)
 
 
 def multiplied_share(axes: Sequence[AxisPhases], depth: int, panels: int) -> float:
-    """Return about which part of all products is multiplied, where taps are left out.
+    """Return about which part of the time for all products is left, where taps are left out.
 
     >>> from tconv.plan.phases import axis_phases
     >>> from tconv.problem import Axis, Operand
     >>> axis = axis_phases(Axis(5, 5, 5, stride=1, dilation=2, pad_begin=4), Operand.COARSE)
     >>> round(met_share(axis), 2), round(multiplied_share([axis], depth=64, panels=4), 2)
-    (0.52, 0.62)
+    (0.52, 0.6)
     """
-    chosen = sorted_axes(axes, depth, panels)
-    shares = zip(axes, chosen, strict=True)
-    met = math.prod(met_share(axis) for axis, sorts in shares if sorts)
-    return met + IN_VAIN * (1 - met)
+    if not any(sorted_axes(axes, depth, panels)):
+        return 1.0
+    return _time(axes, depth, panels) + IN_VAIN * (1 - math.prod(map(met_share, axes)))
 
 
 def packing_matters(axes: Sequence[AxisPhases], block: Sequence[int], panels: int) -> bool:

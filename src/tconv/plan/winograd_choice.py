@@ -40,6 +40,7 @@ FEW_POINTS = 16  # of a transform that stays in registers
 NEAR_BYTE, FAR_BYTE = 0.12, 0.33
 WEIGHT = 12.0  # of a transformed vector of weights
 EFFICIENCY, PROLOGUE = 0.93, 4  # of register tiles: of the peak, and terms' time to begin
+LISTED = 1.15  # times as long take direct sums of taps that are listed, beside the estimate
 PRODUCT, PATCH = 80.0, 40.0  # to begin a product of matrices, or to transform one of a patch
 
 
@@ -187,7 +188,7 @@ def _direct_cycles(
         )
         for split in splits
     )
-    left = multiplied_share(splits, read, -(-written // (2 * lanes)))
+    left = min(1.0, LISTED * multiplied_share(splits, read, -(-written // (2 * lanes))))
     products = left * taps * _products(problem, machine)
     size = 4 * problem.groups * read * written * math.prod(a.taps for a in problem.axes)
     weights = size * _byte(size, machine)
