@@ -38,9 +38,8 @@ MISSED = Axis(15, 7, 9, 1, 1, 0)  # most taps of an output meet nothing
         (Operand.COARSE, "NCX", POINTS, (40, 3), "planes"),
         (Operand.FINE, "NXC", EVEN, (64, 3), "cells"),
         (Operand.FINE, "NCX", EVEN, (64, 3), "planes"),
-        (Operand.FINE, "NXC", MISSED, (256, 24), "overlap"),
-        (Operand.FINE, "NCX", MISSED, (256, 24), "overlap"),
-        (Operand.FINE, "NXC", MISSED, (40, 24), "phases"),
+        (Operand.FINE, "NXC", MISSED, (40, 24), "overlap"),
+        (Operand.FINE, "NCX", MISSED, (40, 24), "overlap"),
         (Operand.FINE, "NXC", MISSED, (40, 256), "phases"),
     ],
 )

@@ -17,11 +17,12 @@ PAYS = 0.95  # of the time that it takes to multiply everything
 # Steps of the depth, of a panel, in the time that it takes to list a segment, to begin one, and to
 # sort a point.
 LIST, BEGIN, SORT = 4.0, 0.5, 30.0
-IN_VAIN = 0.1  # of what is missed: rows of one tile miss different taps
+MIXED = 0.12  # of what the rows of a tile miss, that is multiplied where they differ once
 LEAST_DEPTH = 12  # channels: shorter segments are over before the next one is found
 LISTS = 3  # of the second cache: what lists of segments may take
 PACKED = 16  # points that a panel multiplies in a small part of the time that one is packed in
 ENTRY = 10  # numbers of a listed segment
+LARGE_TILE = 6  # rows of most tiles
 TILE = 3  # rows of any tile, at least
 SPARE = 8  # entries that are read behind the last, and mean nothing
 TABLES = ("met_start", "met")
@@ -69,7 +70,7 @@ def _time(axes: Sequence[AxisPhases], depth: int, panels: int) -> float:
     again = panels if len(axes[-1].ranges) == 1 else 1  # other phases have other lists
     met = math.prod(map(met_share, axes))
     listed = met * (1 + (LIST / again + BEGIN) / depth)
-    return listed + SORT / (max(1.0, taps) * depth * panels)
+    return listed + _mixed(axes) * (1 - met) + SORT / (max(1.0, taps) * depth * panels)
 
 
 def multiplied_share(axes: Sequence[AxisPhases], depth: int, panels: int) -> float:
@@ -78,12 +79,37 @@ def multiplied_share(axes: Sequence[AxisPhases], depth: int, panels: int) -> flo
     >>> from tconv.plan.phases import axis_phases
     >>> from tconv.problem import Axis, Operand
     >>> axis = axis_phases(Axis(5, 5, 5, stride=1, dilation=2, pad_begin=4), Operand.COARSE)
-    >>> round(met_share(axis), 2), round(multiplied_share([axis], depth=64, panels=4), 2)
-    (0.52, 0.6)
+    >>> round(met_share(axis), 2), round(multiplied_share([axis, axis], depth=64, panels=4), 2)
+    (0.52, 0.79)
     """
-    if not any(sorted_axes(axes, depth, panels)):
-        return 1.0
-    return _time(axes, depth, panels) + IN_VAIN * (1 - math.prod(map(met_share, axes)))
+    return _time(axes, depth, panels) if any(sorted_axes(axes, depth, panels)) else 1.0
+
+
+def _mixed(axes: Sequence[AxisPhases]) -> float:
+    """Return which part of what points miss is multiplied all the same, about.
+
+    Rows of a tile miss different taps where sorted points go on with the next class.  If there
+    is a single tile, it leaves nothing out.
+
+    >>> from tconv.plan.phases import axis_phases
+    >>> from tconv.problem import Axis, Operand
+    >>> [_mixed([axis_phases(Axis(n, n, 3, 1, 1, 1), Operand.COARSE)]) for n in (4, 12, 48)]
+    [1.0, 0.12, 0.03]
+    """
+    classes, points = 1.0, 1.0
+    for axis in axes:
+        counts = [_classes(axis, phase) for phase in range(len(axis.ranges))]
+        points *= sum(max(0, high - low) for low, high in axis.ranges) / len(counts)
+        classes *= sum(counts) / len(counts)
+    return 1.0 if points <= LARGE_TILE else min(1.0, MIXED * LARGE_TILE * (classes - 1) / points)
+
+
+def _classes(axis: AxisPhases, phase: int) -> int:
+    """Return how many different taps points of a phase meet, about: from border to border."""
+    (low, high), step = axis.ranges[phase], axis.step_in
+    ends = {-((offset - size) // step) for offset in axis.offsets[phase]
+            for size in (0, axis.size_in)}  # fmt: skip
+    return 1 + sum(low < end < high for end in ends)
 
 
 def packing_matters(axes: Sequence[AxisPhases], block: Sequence[int], panels: int) -> bool:
