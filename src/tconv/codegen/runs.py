@@ -1,11 +1,12 @@
 """Runs of tiles: all points of a phase by one panel, as far as its depth goes at a time."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from llvmlite import ir
 
 from tconv.codegen.block import KernelShape
-from tconv.codegen.build import I64, counted, larger, number, place
+from tconv.codegen.build import I1, I64, counted, larger, number, place
 from tconv.codegen.missed import Listing
 
 AHEAD = 128  # steps of the depth, until weights come from the last cache or from memory
@@ -111,3 +112,20 @@ def run_tiles(
         call(tiles[0], turn.index, sizes[0])
     with b.if_then(b.icmp_signed("<", done, run.points)):
         call(tiles[1], whole, sizes[1])
+
+
+def filled_before(
+    b: ir.IRBuilder,
+    count: ir.Value,
+    direct: Callable[[ir.Value], ir.Value] | None,
+    panels: tuple[ir.Value, ir.Value, ir.Value],
+) -> ir.Value:
+    """Tell whether points of a panel, and of the next if they are a pair, are written already.
+
+    Those that nothing is added to are, where sums lie in the target.
+    """
+    if direct is None:
+        return ir.Constant(I1, 0)
+    panel, after, pair = panels
+    done = b.and_(b.icmp_signed("==", count, number(0)), direct(panel))
+    return b.and_(done, b.or_(b.not_(pair), direct(after)))

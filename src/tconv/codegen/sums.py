@@ -24,7 +24,7 @@ from tconv.codegen.build import (
 )
 from tconv.codegen.missed import Listing, Missed, emit_missed, missed_places
 from tconv.codegen.rows import emit_pack_row, emit_store_row
-from tconv.codegen.runs import Run, rows_of, run_tiles, run_wide
+from tconv.codegen.runs import Run, filled_before, rows_of, run_tiles, run_wide
 from tconv.codegen.tile import Tile, emit_tile
 
 
@@ -252,7 +252,7 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
             after = b.add(panel.index, number(1))
             goes_on = b.icmp_signed("<", after, last_panel)
             pair = b.and_(goes_on, b.icmp_signed("==", after, r.wide_panels))
-            filled = _filled(b, parts, count, direct, (panel.index, after, pair))
+            filled = filled_before(b, count, direct, (panel.index, after, pair))
             left = b.select(filled, number(0), points)
             part = _Part(both, entry, (segment, some), (inside, deep), left, first)
             lister = b.select(whole, fresh, first_panel)
@@ -278,24 +278,6 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
             alone = b.icmp_signed("==", panel.index, first_panel)
             other = partial(run_of, after)
             _run_panel(b, shape, parts, (wide, pair, alone), (far, past), (run, other))
-
-
-def _filled(
-    b: ir.IRBuilder,
-    parts: Parts,
-    count: ir.Value,
-    direct: Callable[[ir.Value], ir.Value] | None,
-    panels: tuple[ir.Value, ir.Value, ir.Value],
-) -> ir.Value:
-    """Tell whether points of a panel, and of the next if they are a pair, are written already.
-
-    Those that nothing is added to are, where sums lie in the target.
-    """
-    if direct is None:
-        return ir.Constant(I1, 0)
-    panel, after, pair = panels
-    done = b.and_(b.icmp_signed("==", count, number(0)), direct(panel))
-    return b.and_(done, b.or_(b.not_(pair), direct(after))) if parts.joined else done
 
 
 @dataclass(frozen=True, slots=True)
