@@ -21,6 +21,7 @@ from tconv.codegen.block import (
 from tconv.codegen.build import (
     FLOATS,
     I64,
+    STORED,
     advancing,
     counted,
     function,
@@ -31,7 +32,7 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
-from tconv.codegen.short import emit_short_tiles, run_short
+from tconv.codegen.short import emit_short_tiles, run_short, sum_short
 from tconv.codegen.sums import (
     Parts,
     Place,
@@ -94,10 +95,16 @@ def _run_box(  # noqa: PLR0913 - which panels of what
         with b.if_then(b.icmp_signed(">", lines, number(0)), likely=True):
             fill_tables(b, r, block, where, (phase.index, lines))
             done = run_short(b, r, shape, short, where, phase.index, (first, last))
+            direct = partial(sums_direct, b, r, shape)
+            if short and STORED[shape.dtype] == FLOATS[shape.dtype]:
+                with counted(b, last, first=done) as panel:
+                    sum_short(b, r, shape, short, where, phase.index, panel.index)
+                    _store_panel(b, r, parts.store_row, block, where, lines,
+                                 (phase.index, panel.index, number(0), shape.columns))  # fmt: skip
+                return
             with advancing(b, done, last) as group:
                 group.following = smaller(b, b.add(group.index, r.panels_at_once), last)
                 some = group.index, group.following
-                direct = partial(sums_direct, b, r, shape)
                 emit_sums(b, r, shape, parts, where, phase.index, (*some, first), direct)
                 with counted(b, some[1], first=some[0]) as panel:
                     sums = b.mul(b.sub(panel.index, some[0]), r.sums_panel)

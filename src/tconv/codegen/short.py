@@ -5,6 +5,8 @@ point reads has an entry in a table, and a tile goes on with the next panel befo
 its data are in the first cache, and what it stores lies side by side.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
@@ -27,7 +29,7 @@ from tconv.codegen.build import (
     store,
 )
 from tconv.codegen.stored import rounded, widened_line
-from tconv.codegen.sums import Place
+from tconv.codegen.sums import Place, rows_of
 from tconv.codegen.tile import Tile
 from tconv.plan.gather import MOST_STEPS
 
@@ -70,7 +72,8 @@ def emit_short_tile(module: ir.Module, tile: Tile) -> ir.Function:
     for argument in made.args[:7]:
         argument.add_attribute("noalias")
     points = [place(b, data, load(b, rows, r)) for r in range(tile.rows)]
-    whole = b.and_(count, number(-UNROLL))
+    unroll = UNROLL if tile.vectors > 1 else 1
+    whole = b.and_(count, number(-unroll))
     with counted(b, panels) as panel:
         channel = b.mul(panel.index, number(tile.columns))
         added = place(b, bias, channel)
@@ -82,8 +85,8 @@ def emit_short_tile(module: ir.Module, tile: Tile) -> ir.Function:
             out = place(b, target, b.add(load(b, places, tile.rows + r), channel))
             for element in (0, tile.columns - 1):
                 prefetch(b, place(b, out, element), write=True)
-        with counted(b, whole, [line, *begun * tile.rows], step=UNROLL) as main:
-            for step_ in range(UNROLL):
+        with counted(b, whole, [line, *begun * tile.rows], step=unroll) as main:
+            for step_ in range(unroll):
                 offset = load(b, place(b, offsets, main.index), step_)
                 main.carried = _multiply(b, tile, points, offset, main.carried)
         with counted(b, count, main.carried, first=whole) as rest:
@@ -121,7 +124,7 @@ def emit_short_tiles(module: ir.Module, shape: KernelShape) -> dict[int, list[ir
     return {
         vectors: [
             emit_short_tile(module, Tile(rows, vectors, shape.lanes, shape.dtype))
-            for rows in shape.rows
+            for rows in rows_of(shape, vectors)
         ]
         for vectors in sorted({1, shape.vectors})
     }
@@ -143,8 +146,6 @@ def run_short(  # noqa: PLR0913 - which panels of what
     first, last = panels
     if not tiles:
         return first
-    with b.goto_entry_block():
-        offsets = b.alloca(I64, number(MOST_STEPS))
     full = b.sdiv(r.columns, number(shape.columns))
     wide = larger(b, b.sub(smaller(b, full, last), first), number(0))
     left = b.sub(r.columns, b.mul(full, number(shape.columns)))
@@ -152,28 +153,68 @@ def run_short(  # noqa: PLR0913 - which panels of what
     narrow = b.and_(narrow, b.icmp_signed("<", full, last))
     plain = b.and_(_is(b, "==", r.activate, 0), _is(b, "==", r.target_c, 1))
     short = b.and_(_is(b, "!=", r.together, 0), plain)
-    with b.if_then(short), counted(b, r.phases) as x:
+    with b.if_then(short):
+        kinds = (shape.vectors, first, wide), (1, full, b.zext(narrow, I64))
+
+        def target(panel: ir.Value) -> ir.Value:
+            return place(b, where.target, b.mul(panel, number(shape.columns)))
+
+        ends = [(*kind, target(kind[1]), where.targets) for kind in kinds]
+        _run_panels(b, r, shape, tiles, where, phase, ends)
+    done = b.add(b.add(first, wide), b.zext(narrow, I64))
+    return b.select(short, done, first)
+
+
+def sum_short(  # noqa: PLR0913 - which panel of what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    tiles: dict[int, list[ir.Function]],
+    where: Place,
+    phase: ir.Value,
+    panel: ir.Value,
+) -> None:
+    """Sum one panel to scratch: one that is not full, or whose channels do not lie side by side."""
+    wide = b.zext(b.icmp_signed("<", panel, r.wide_panels), I64)
+    counts = (shape.vectors, wide), (1, b.sub(number(1), wide))
+    ends = [(vectors, panel, count, where.sums, where.places) for vectors, count in counts]
+    _run_panels(b, r, shape, tiles, where, phase, ends)
+
+
+def _run_panels(  # noqa: PLR0913 - which panels of what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    tiles: dict[int, list[ir.Function]],
+    where: Place,
+    phase: ir.Value,
+    kinds: Sequence[tuple[int, ir.Value, ir.Value, ir.Value, ir.Value]],
+) -> None:
+    """Run tiles of some vectors, from a panel on, so many of them, to where and to which places."""
+    with b.goto_entry_block():
+        offsets = b.alloca(I64, number(MOST_STEPS))
+    with counted(b, r.phases) as x:
         both = b.add(b.mul(phase, r.phases), x.index)
         steps = _list_offsets(b, r, both, (where.data.segments, offsets))
         apart = r.at("panel_weights", phase)
         before = r.at("rows_before", both)
-        kinds = (shape.vectors, first, wide), (1, full, b.zext(narrow, I64))
-        for vectors, panel, count in kinds:
+        entry = b.mul(x.index, r.points)
+        for vectors, panel, count, into, places in kinds:
             skipped = b.mul(before, number(vectors * shape.lanes))
             begin = b.add(r.at("phase_weights", phase), b.mul(panel, apart))
-            channel = b.mul(panel, number(shape.columns))
             operands = [
-                place(b, where.target, channel), place(b, where.bias, channel), where.data.origin,
+                into,
+                place(b, where.bias, b.mul(panel, number(shape.columns))),
+                where.data.origin,
                 place(b, where.weights, b.add(begin, skipped)),
-            ]  # fmt: skip
-            entry = b.mul(x.index, r.points)
-            tables = place(b, where.targets, entry), place(b, where.rows, entry)
+            ]
+            tables = place(b, places, entry), place(b, where.rows, entry)
             sizes = [offsets, steps, count, apart]
             with b.if_then(_is(b, ">", count, 0)):
                 rows = load(b, where.counts, x.index)
-                _run_tiles(b, (tiles[vectors], shape.rows), rows, tables, (operands, sizes))
-    done = b.add(b.add(first, wide), b.zext(narrow, I64))
-    return b.select(short, done, first)
+                _run_tiles(
+                    b, (tiles[vectors], rows_of(shape, vectors)), rows, tables, (operands, sizes)
+                )
 
 
 def _is(b: ir.IRBuilder, relation: str, left: ir.Value, right: int) -> ir.Value:

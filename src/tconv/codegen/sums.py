@@ -71,7 +71,7 @@ def emit_parts(module: ir.Module, shape: KernelShape, *, past: bool = False) -> 
     tiles = {
         vectors: [
             emit_tile(module, Tile(rows, vectors, shape.lanes, shape.dtype))
-            for rows in _rows(shape, vectors)
+            for rows in rows_of(shape, vectors)
         ]
         for vectors in sorted({1, shape.vectors})
     }
@@ -89,7 +89,7 @@ def emit_parts(module: ir.Module, shape: KernelShape, *, past: bool = False) -> 
     )
 
 
-def _rows(shape: KernelShape, vectors: int) -> tuple[int, int]:
+def rows_of(shape: KernelShape, vectors: int) -> tuple[int, int]:
     """Return how many rows the tiles of so many vectors have: of the large one and the small."""
     large, small = shape.rows
     return (large if vectors > 1 else max(large, NARROW_ROWS)), small
@@ -325,7 +325,7 @@ def _run_tiles(
     asks for a share of the weights that are read next, which are far away where panels are large;
     a single one for its own, a little ahead.
     """
-    large, small = map(number, _rows(shape, vectors))
+    large, small = map(number, rows_of(shape, vectors))
     whole = b.sdiv(run.points, large)
     rest = b.sub(run.points, b.mul(whole, large))
     whole = b.add(whole, b.zext(b.icmp_signed(">", rest, small), I64))
