@@ -61,16 +61,20 @@ def emit_gather(
     record, scratch, item = made.args
     r = Record(b, record, FIELDS, ARRAYS)
     chunk, rest = b.srem(item, r.chunks), b.sdiv(item, r.chunks)
-    whole, group = emit_block(b, r, rest, begins=True)
+    mine, rest = b.srem(rest, r.groups_in_turn), b.sdiv(rest, r.groups_in_turn)
+    whole, later = emit_block(b, r, rest, begins=True)
     first = b.mul(chunk, r.panels_a_chunk)
     last = smaller(b, b.add(first, r.panels_a_chunk), r.panels)
     boxes = b.select(b.icmp_signed("!=", r.in_place, number(0)), r.boxes, number(1))
-    with counted(b, boxes) as turn:
+    group = b.mul(b.add(b.mul(later, r.groups_in_turn), mine), r.groups_at_once)
+    groups = smaller(b, b.add(group, r.groups_at_once), r.groups)
+    with counted(b, groups, first=group) as one, counted(b, boxes) as turn:
         box, some = emit_box(b, r, whole, turn.index)
         with b.if_then(some, likely=True):
-            data_number = b.add(b.mul(rest, boxes), turn.index)
-            data = find_data(b, r, shape, parts, box, (scratch, group, data_number))
-            where = find_place(b, r, shape, scratch, group, data)
+            number_of = b.add(b.mul(rest, r.groups), one.index)
+            data_number = b.add(b.mul(number_of, boxes), turn.index)
+            data = find_data(b, r, shape, parts, box, (scratch, one.index, data_number))
+            where = find_place(b, r, shape, scratch, one.index, data)
             _run_box(b, r, shape, (parts, short), box, where, (first, last))
     with b.if_then(b.icmp_signed("!=", r.stream, number(0))):
         b.fence("seq_cst")  # others may read results when this work item is done

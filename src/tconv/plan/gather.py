@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from tconv.plan.blocks import choose_block, divide
-from tconv.plan.boxes import WHOLE, choose_boxes, inside
+from tconv.plan.boxes import WHOLE, choose_boxes, inside, within
 from tconv.plan.machine import Machine
 from tconv.plan.phases import AxisPhases, all_phases
 from tconv.plan.tiles import tile_rows
@@ -18,7 +18,9 @@ SCALARS = (
     "source_g", "source_c", "source_x",  # element steps, by each call
     "target_g", "target_c", "target_x",
     "outer",  # axes but the last; the batch is the first of them
-    "groups", "chunks", "panels", "panels_a_chunk", "wide_panels",
+    "groups", "groups_at_once",  # that a work item takes, one after the other
+    "groups_in_turn",  # so many times as many follow each other before the next block does
+    "chunks", "panels", "panels_a_chunk", "wide_panels",
     "depth", "columns",  # channels of a group: read, written
     "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
     "block", "begin", "end", "blocks", "phases", "span",
@@ -57,11 +59,17 @@ ARRAYS = (
 
 MOST_STEPS = 256  # elements that a point reads, if its tile goes on with the next panel
 FEW_CHANNELS, SOME_CHANNELS = 8, 64  # of such a point: with any panels, and if they are small
-BOXES = frozenset({"boxes", "inside_low", "inside_high", "inside_lows", "inside_highs"})
-"""What tells how blocks are split."""
+BOXES = frozenset(
+    {"boxes", "inside_low", "inside_high", "inside_lows", "inside_highs"}
+    | {"groups_at_once", "groups_in_turn"}
+)
+"""What tells how blocks and groups are split."""
 
+SHARED = 128  # bytes of a group's point: less, and cache lines are mostly other groups'
+ENOUGH_ITEMS = 16  # to keep workers busy, where groups could go together
 STREAM = 2  # a problem larger than the last cache's half leaves nothing there
 ZEROS = 32  # entries: as long as the longest vector, and as a tile has rows
+LINE = 64  # bytes that memory is written by
 SPARE_ROWS = 8  # entries for the rows of a last tile that there are no points for
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
@@ -101,9 +109,26 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
     if problem.wanted is Operand.COARSE:
         depth, wanted = wanted, depth
     item = machine.vector_bytes // lanes
-    block = choose_block(axes, depth * item, columns * item, machine)
-    blocks, chunks = divide(block, axes, problem, (wanted, columns), machine.l3)
-    boxes = problem.groups * math.prod(blocks)
+    sizes = depth, -(-wanted // lanes), tile_rows(machine)
+
+    def lay(groups: int) -> tuple[list[int], list[int], int, int, bool]:
+        """Return a block of so many groups, how many there are, chunks, and how it is read."""
+        block = choose_block(axes, groups * depth * item, columns * item, machine)
+        blocks, chunks = divide(block, axes, problem, (wanted, columns), machine.l3)
+        boxes = choose_boxes(axes, block, sizes)
+        return block, blocks, chunks, boxes, boxes > 1 or all(map(within, axes))
+
+    block, blocks, chunks, boxes, in_place = lay(1)
+    several = problem.groups > 1 and not str(problem.layout(problem.given[0])).endswith("x")
+    # Where groups lie side by side, neighbours do not; but packed they do.
+    apart = several and in_place
+    # Groups that share cache lines go together, or each would fetch the same from afar.
+    shared = apart and min(depth, wanted) * item < SHARED
+    if shared and (smaller := lay(problem.groups))[-1]:
+        block, blocks, chunks, boxes, _ = smaller
+    at_once = _groups_at_once(problem.groups, wanted * item, math.prod(blocks) * chunks)
+    at_once = at_once if shared else 1
+    group_chunks = -(-problem.groups // at_once)
     panels = -(-wanted // columns)
     narrow = 0 < wanted % columns <= lanes
     a_chunk = -(-panels // chunks)
@@ -112,17 +137,21 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         axis.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
     ]
     pitches = [depth * math.prod(extents[place + 1 :]) for place in range(len(axes))]
-    arrays, runs, group_weights = _phase_tables(axes, pitches, depth, columns, panels)
+    arrays, runs, group_weights = _phase_tables(axes, pitches, (depth, not apart), columns, panels)
     last, points = axes[-1], math.prod(block) + SPARE_ROWS
     sums_pitch = last.step_out * block[-1]
     sums_panel = math.prod(block[:-1]) * sums_pitch * columns
     arrays |= part_tables(arrays, (math.prod(block), columns * item), machine)
-    together = _together(arrays, (depth, panels * columns * item), machine)
-    at_once = min(a_chunk, max(1, machine.l2 // 2 // (sums_panel * item))) if _cut(arrays) else 1
+    steps_together = _together(arrays, (depth, panels * columns * item), machine)
+    panels_at_once = (
+        min(a_chunk, max(1, machine.l2 // 2 // (sums_panel * item))) if _cut(arrays) else 1
+    )
     scratch = Scratch(item)
     region = scratch.take(depth * math.prod(extents))
     numbers = {
         "groups": problem.groups,
+        "groups_at_once": at_once,
+        "groups_in_turn": group_chunks if shared else 1,
         "chunks": chunks,
         "panels": panels,
         "panels_a_chunk": a_chunk,
@@ -135,14 +164,14 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         "sums_pitch": sums_pitch,
         "sums_point": columns,
         "sums_panel": sums_panel,
-        "panels_at_once": at_once,
-        "together": int(together),
+        "panels_at_once": panels_at_once,
+        "together": int(steps_together),
         "stream": int(problem.bytes() > machine.l3 // STREAM),
-        "boxes": choose_boxes(axes, block, (depth, -(-wanted // lanes), tile_rows(machine))),
+        "boxes": boxes,
         "inside_low": inside(last)[0],
         "inside_high": inside(last)[1],
         "spare": SPARE_ROWS,
-        "scratch_sums": scratch.take(at_once * sums_panel),
+        "scratch_sums": scratch.take(panels_at_once * sums_panel),
         "scratch_rows": scratch.take_table(points * len(last.ranges)),
         "scratch_places": scratch.take_table(points * len(last.ranges)),
         "scratch_targets": scratch.take_table(points * len(last.ranges)),
@@ -162,9 +191,16 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         group_weights=group_weights,
         panels=panels,
         block=tuple(block),
-        items=boxes * chunks,
+        items=group_chunks * math.prod(blocks) * chunks,
         scratch=scratch.size,
     )
+
+
+def _groups_at_once(groups: int, point: int, blocks: int) -> int:
+    """Return how many groups a work item takes: so many that it writes whole cache lines."""
+    parts = -(-groups // -(-LINE // point))
+    parts = max(parts, min(groups, -(-ENOUGH_ITEMS // blocks)))
+    return -(-groups // parts)
 
 
 def make_record(
@@ -202,10 +238,18 @@ class Scratch:
 
 
 def _phase_tables(
-    axes: list[AxisPhases], pitches: list[int], depth: int, columns: int, panels: int
+    axes: list[AxisPhases],
+    pitches: list[int],
+    channels: tuple[int, bool],
+    columns: int,
+    panels: int,
 ) -> tuple[dict[str, list[int]], list[WeightRun], int]:
-    """Return the segments that each phase reads, and where its weights lie."""
+    """Return the segments that each phase reads, and where its weights lie.
+
+    The channels are how many are read, and whether those of neighbours follow them.
+    """
     *outer, last = axes
+    depth, beside = channels
     arrays: dict[str, list[int]] = {name: [] for name in ARRAYS}
     runs: list[WeightRun] = []
     start = 0
@@ -223,7 +267,7 @@ def _phase_tables(
         for x in range(len(last.ranges)):
             offsets = last.offsets[x]
             # Taps whose points are neighbours read one long run of channels.
-            merged = len(offsets) > 0 and offsets[-1] - offsets[0] == len(offsets) - 1
+            merged = beside and len(offsets) > 0 and offsets[-1] - offsets[0] == len(offsets) - 1
             begins = offsets[:1] if merged else offsets
             arrays["rows_before"].append(rows)
             arrays["segment_start"].append(len(arrays["segments"]))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
 from tconv.plan.blocks import choose_block
-from tconv.plan.boxes import choose_boxes, inside
+from tconv.plan.boxes import choose_boxes, within
 from tconv.plan.cells import cell_columns, neighbours_of
 from tconv.plan.machine import Machine
 from tconv.plan.overlap import channels_of, products_of
@@ -30,7 +30,7 @@ PRICES: dict[str, dict[str, float]] = {
         "pairs": 0.167, "singles": 0.249,  # vectors multiplied, in panels of two and of one
         "runs": 0.26, "points": 3.06,  # of channels or taps side by side; of every panel
         "copied": 0.084, "turned": 0.288, "scattered": 0.681,  # elements packed
-        "lines": 3.42,  # of the source that groups share: each of them reads them again
+        "lines": 1.7,  # of the source that groups share: each of them reads them again
         "staged": 5.41,  # points whose channels do not fill vectors, where they lie side by side
         "stored": 0.331, "stored_apart": 0.405,  # elements, where points do; in short lines
         "phases": 360.0,
@@ -109,8 +109,9 @@ def _gather(problem: Problem, machine: Machine) -> Counts:
     packed = _packed(axes, block) * read
     if beside:
         sizes = read, -(-written // lanes), tile_rows(machine)
-        whole = all(inside(a)[0] <= a.begin and inside(a)[1] >= a.end for a in axes)
-        if not _widened(problem) and (whole or choose_boxes(one, block, sizes) > 1):
+        if not _widened(problem) and (
+            all(map(within, axes)) or choose_boxes(one, block, sizes) > 1
+        ):
             packed = 0
         touched = math.prod(axis.size_in for axis in axes) * (1 + read * item / LINE)
         found |= {

@@ -313,7 +313,10 @@ class TileRunner(PanelRunner):
         written = (item * step for step in (*record[begin : begin + outer], line, self.columns))
         record[fields["stream"]] *= flows(written, item * line * record[fields["step_out"]])
         apart, channel = record[fields["source_x"]], record[fields["source_c"]]
-        if self.dtype != self.sums or (channel != 1 and depth > 1) or apart != depth:
+        begin = record[fields["segment_depth"]]
+        lone = max(record[begin : record[fields["part_segments"]]]) == depth
+        beside = (channel == 1 or depth == 1) and (apart == depth or lone)
+        if self.dtype != self.sums or not beside:
             return record  # runs of channels, and of neighbours, must lie side by side
         begin, room = record[fields["segments"]], record[fields["segments_in_place"]]
         pitches, steps = (
