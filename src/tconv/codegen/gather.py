@@ -20,6 +20,7 @@ from tconv.codegen.block import (
 )
 from tconv.codegen.build import (
     FLOATS,
+    I1,
     I64,
     STORED,
     advancing,
@@ -40,6 +41,8 @@ from tconv.codegen.sums import (
     emit_sums,
     find_data,
     find_place,
+    of_group,
+    read_in_place,
     sums_direct,
 )
 from tconv.plan.gather import ARRAYS, FIELDS
@@ -68,14 +71,21 @@ def emit_gather(
     boxes = b.select(b.icmp_signed("!=", r.in_place, number(0)), r.boxes, number(1))
     group = b.mul(b.add(b.mul(later, r.groups_in_turn), mine), r.groups_at_once)
     groups = smaller(b, b.add(group, r.groups_at_once), r.groups)
-    with counted(b, groups, first=group) as one, counted(b, boxes) as turn:
+    with counted(b, boxes) as turn:
         box, some = emit_box(b, r, whole, turn.index)
         with b.if_then(some, likely=True):
-            number_of = b.add(b.mul(rest, r.groups), one.index)
-            data_number = b.add(b.mul(number_of, boxes), turn.index)
-            data = find_data(b, r, shape, parts, box, (scratch, one.index, data_number))
-            where = find_place(b, r, shape, scratch, one.index, data)
-            _run_box(b, r, shape, (parts, short), box, where, (first, last))
+            # Groups of one panel that lie side by side, and are not packed, take turns at a tile.
+            fused = read_in_place(b, r, shape, box) if short else ir.Constant(I1, 0)
+            fused = b.and_(fused, b.icmp_signed("==", r.panels, number(1)))
+            count = b.sub(groups, group)
+            together = b.select(fused, count, number(1))
+            with counted(b, b.select(fused, number(1), count)) as one:
+                mine = b.add(group, one.index)
+                data_number = b.add(b.mul(rest, r.groups), mine)
+                data_number = b.add(b.mul(data_number, boxes), turn.index)
+                data = find_data(b, r, shape, parts, box, (scratch, mine, data_number))
+                where = find_place(b, r, shape, scratch, mine, data)
+                _run_box(b, r, shape, (parts, short), box, where, (first, last, together))
     with b.if_then(b.icmp_signed("!=", r.stream, number(0))):
         b.fence("seq_cst")  # others may read results when this work item is done
     b.ret_void()
@@ -89,23 +99,25 @@ def _run_box(  # noqa: PLR0913 - which panels of what
     functions: tuple[Parts, dict[int, list[ir.Function]]],
     block: Block,
     where: Place,
-    panels: tuple[ir.Value, ir.Value],
+    panels: tuple[ir.Value, ir.Value, ir.Value],
 ) -> None:
-    """Sum and store some panels of every phase of a block's points."""
+    """Sum and store some panels of every phase of a block's points, and of so many groups."""
     parts, short = functions
-    first, last = panels
+    first, last, groups = panels
     with counted(b, r.outer_phases) as phase:
         lines = settle_phase(b, r, block, phase.index)
         with b.if_then(b.icmp_signed(">", lines, number(0)), likely=True):
             fill_tables(b, r, block, where, (phase.index, lines))
-            done = run_short(b, r, shape, short, where, phase.index, (first, last))
-            direct = partial(sums_direct, b, r, shape)
+            stored, done = run_short(b, r, shape, short, where, phase.index, (first, last), groups)
             if short and STORED[shape.dtype] == FLOATS[shape.dtype]:
-                with counted(b, last, first=done) as panel:
-                    sum_short(b, r, shape, short, where, phase.index, panel.index)
-                    _store_panel(b, r, parts.store_row, block, where, lines,
-                                 (phase.index, panel.index, number(0), shape.columns))  # fmt: skip
+                with counted(b, groups, first=stored) as one:
+                    mine = of_group(b, r, shape, where, one.index)
+                    with counted(b, last, first=done) as panel:
+                        sum_short(b, r, shape, short, mine, phase.index, panel.index)
+                        numbers = phase.index, panel.index, number(0), shape.columns
+                        _store_panel(b, r, parts.store_row, block, mine, lines, numbers)
                 return
+            direct = partial(sums_direct, b, r, shape)
             with advancing(b, done, last) as group:
                 group.following = smaller(b, b.add(group.index, r.panels_at_once), last)
                 some = group.index, group.following

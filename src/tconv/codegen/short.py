@@ -44,40 +44,45 @@ def short_tile_meaning(  # noqa: PLR0913 - the emitted function's own arguments
     places: npt.NDArray[np.int64],
     rows: npt.NDArray[np.int64],
     offsets: npt.NDArray[np.int64],
+    steps: tuple[int, int, int],
 ) -> None:
     """Compute in NumPy what the code from :func:`emit_short_tile` computes.
 
-    ``target[places[r] + p * columns + v] = bias[p * columns + v] +
-    sum of data[rows[r] + offsets[k]] * weights[p, k, v]``
+    ``target[places[r] + p * steps[0] + v] = bias[p * steps[1] + v] +
+    sum of data[rows[r] + p * steps[2] + offsets[k]] * weights[p, k, v]``,
+    one panel p after the other.
     """
-    panels, _, columns = weights.shape
-    sums = np.einsum("rk,pkv->rpv", data[rows[:, None] + offsets], weights)
-    every = np.arange(panels * columns)
-    target[places[:, None] + every] = bias[every] + sums.reshape(len(rows), -1)
+    columns = np.arange(weights.shape[-1])
+    written, added, read = steps
+    for p, panel in enumerate(weights):
+        sums = data[rows[:, None] + offsets + p * read] @ panel
+        target[places[:, None] + p * written + columns] = bias[p * added + columns] + sums
 
 
 def emit_short_tile(module: ir.Module, tile: Tile) -> ir.Function:
     """Emit ``tile``: its arguments are those of its meaning, then how many offsets and panels.
 
-    The last argument is how far apart the weights of panels lie.  Behind the tile's places the
-    table has those of the next tile, or anything.
+    The last arguments are how far apart the weights of panels lie, then the steps.  Behind the
+    tile's places the table has those of the next tile, or anything.
     """
     scalar = FLOATS[tile.dtype]
     vector = ir.VectorType(scalar, tile.lanes)
     pointer, table = scalar.as_pointer(), I64.as_pointer()
     stored = STORED[tile.dtype].as_pointer()
     operands = [stored, pointer, pointer, stored]
-    made, b = function(module, f"short_{tile.name}", [*operands, *[table] * 3, *[I64] * 3])
-    target, bias, data, weights, places, rows, offsets, count, panels, step = made.args
+    made, b = function(module, f"short_{tile.name}", [*operands, *[table] * 3, *[I64] * 6])
+    target, bias, data, weights, places, rows, offsets, count, panels, step = made.args[:10]
+    written, added, read = made.args[10:]
     for argument in made.args[:7]:
         argument.add_attribute("noalias")
     points = [place(b, data, load(b, rows, r)) for r in range(tile.rows)]
     unroll = UNROLL if tile.vectors > 1 else 1
     whole = b.and_(count, number(-unroll))
-    with counted(b, panels) as panel:
-        channel = b.mul(panel.index, number(tile.columns))
-        added = place(b, bias, channel)
-        begun = [load(b, added, v * tile.lanes, vector) for v in range(tile.vectors)]
+    with counted(b, panels, points) as panel:
+        points = panel.carried
+        channel = b.mul(panel.index, written)
+        first = place(b, bias, b.mul(panel.index, added))
+        begun = [load(b, first, v * tile.lanes, vector) for v in range(tile.vectors)]
         line = place(b, weights, b.mul(panel.index, step))
         # In large results what the next tile will write is far away; its places stand behind
         # this one's in the table.
@@ -97,6 +102,7 @@ def emit_short_tile(module: ir.Module, tile: Tile) -> ir.Function:
             for v in range(tile.vectors):
                 total = rest.carried[1 + r * tile.vectors + v]
                 store(b, rounded(b, total, tile.dtype), out, v * tile.lanes)
+        panel.carried = [place(b, point, read) for point in points]
     b.ret_void()
     return made
 
@@ -138,31 +144,56 @@ def run_short(  # noqa: PLR0913 - which panels of what
     where: Place,
     phase: ir.Value,
     panels: tuple[ir.Value, ir.Value],
-) -> ir.Value:
-    """Sum and store the panels of whole vectors, if they go together; return the first not done.
+    groups: ir.Value,
+) -> tuple[ir.Value, ir.Value]:
+    """Sum and store panels to the target if they go together; return the first not done, twice.
 
-    Their channels must lie side by side in the target.
+    Their channels must lie side by side in the target.  Of one group these are panels of whole
+    vectors.  Of several groups, which have one panel each, it is as many as a whole vector may
+    write: what reaches into groups behind is written again by those.
     """
     first, last = panels
     if not tiles:
-        return first
+        return number(0), first
     full = b.sdiv(r.columns, number(shape.columns))
     wide = larger(b, b.sub(smaller(b, full, last), first), number(0))
     left = b.sub(r.columns, b.mul(full, number(shape.columns)))
     narrow = b.icmp_signed("==", left, number(shape.lanes))
-    narrow = b.and_(narrow, b.icmp_signed("<", full, last))
+    narrow = b.zext(b.and_(narrow, b.icmp_signed("<", full, last)), I64)
+    several = _is(b, ">", groups, 1)
+    alike = _is(b, "<=", r.columns, shape.lanes)  # one vector of each
+    width = b.select(alike, number(shape.lanes), number(shape.columns))
+    reached = b.sdiv(b.sub(width, number(1)), r.columns)
+    whole = larger(b, b.sub(groups, reached), number(0))
     plain = b.and_(_is(b, "==", r.activate, 0), _is(b, "==", r.target_c, 1))
     short = b.and_(_is(b, "!=", r.together, 0), plain)
     with b.if_then(short):
-        kinds = (shape.vectors, first, wide), (1, full, b.zext(narrow, I64))
-
-        def target(panel: ir.Value) -> ir.Value:
-            return place(b, where.target, b.mul(panel, number(shape.columns)))
-
-        ends = [(*kind, target(kind[1]), where.targets) for kind in kinds]
-        _run_panels(b, r, shape, tiles, where, phase, ends)
-    done = b.add(b.add(first, wide), b.zext(narrow, I64))
-    return b.select(short, done, first)
+        none = number(0)
+        counts = (
+            b.select(several, b.select(alike, none, whole), wide),
+            b.select(several, b.select(alike, whole, none), narrow),
+        )
+        starts = first, b.select(several, none, full)
+        columns = number(shape.columns)
+        steps = [
+            b.select(several, mine, other)
+            for mine, other in (
+                (r.group_weights, r.at("panel_weights", phase)),
+                (r.target_g, columns),
+                (columns, columns),
+                (r.source_g, none),
+            )
+        ]
+        ends = [
+            (vectors, start, count, place(b, where.target, b.mul(start, columns)), where.targets)
+            for vectors, start, count in zip((shape.vectors, 1), starts, counts, strict=True)
+        ]
+        _run_panels(b, r, shape, tiles, where, phase, (ends, steps))
+    done = b.add(b.add(first, wide), narrow)
+    return (
+        b.select(b.and_(short, several), whole, number(0)),
+        b.select(b.and_(short, b.not_(several)), done, first),
+    )
 
 
 def sum_short(  # noqa: PLR0913 - which panel of what
@@ -178,7 +209,7 @@ def sum_short(  # noqa: PLR0913 - which panel of what
     wide = b.zext(b.icmp_signed("<", panel, r.wide_panels), I64)
     counts = (shape.vectors, wide), (1, b.sub(number(1), wide))
     ends = [(vectors, panel, count, where.sums, where.places) for vectors, count in counts]
-    _run_panels(b, r, shape, tiles, where, phase, ends)
+    _run_panels(b, r, shape, tiles, where, phase, (ends, [number(0)] * 4))
 
 
 def _run_panels(  # noqa: PLR0913 - which panels of what
@@ -188,20 +219,26 @@ def _run_panels(  # noqa: PLR0913 - which panels of what
     tiles: dict[int, list[ir.Function]],
     where: Place,
     phase: ir.Value,
-    kinds: Sequence[tuple[int, ir.Value, ir.Value, ir.Value, ir.Value]],
+    numbers: tuple[
+        Sequence[tuple[int, ir.Value, ir.Value, ir.Value, ir.Value]], Sequence[ir.Value]
+    ],
 ) -> None:
-    """Run tiles of some vectors, from a panel on, so many of them, to where and to which places."""
+    """Run tiles of some vectors, from a panel on, so many of them, to where and to which places.
+
+    Steps from one of them to the next are of weights, target, bias and data.
+    """
+    kinds, panel_steps = numbers
     with b.goto_entry_block():
         offsets = b.alloca(I64, number(MOST_STEPS))
     with counted(b, r.phases) as x:
         both = b.add(b.mul(phase, r.phases), x.index)
         steps = _list_offsets(b, r, both, (where.data.segments, offsets))
-        apart = r.at("panel_weights", phase)
         before = r.at("rows_before", both)
         entry = b.mul(x.index, r.points)
         for vectors, panel, count, into, places in kinds:
             skipped = b.mul(before, number(vectors * shape.lanes))
-            begin = b.add(r.at("phase_weights", phase), b.mul(panel, apart))
+            begin = b.mul(panel, r.at("panel_weights", phase))
+            begin = b.add(r.at("phase_weights", phase), begin)
             operands = [
                 into,
                 place(b, where.bias, b.mul(panel, number(shape.columns))),
@@ -209,7 +246,7 @@ def _run_panels(  # noqa: PLR0913 - which panels of what
                 place(b, where.weights, b.add(begin, skipped)),
             ]
             tables = place(b, places, entry), place(b, where.rows, entry)
-            sizes = [offsets, steps, count, apart]
+            sizes = [offsets, steps, count, *panel_steps]
             with b.if_then(_is(b, ">", count, 0)):
                 rows = load(b, where.counts, x.index)
                 _run_tiles(

@@ -1,7 +1,7 @@
 """Sums of panels: register tiles over all points of a block, a part of the depth at a time."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
@@ -95,6 +95,14 @@ def rows_of(shape: KernelShape, vectors: int) -> tuple[int, int]:
     return (large if vectors > 1 else max(large, NARROW_ROWS)), small
 
 
+def read_in_place(b: ir.IRBuilder, r: Record, shape: KernelShape, block: Block) -> ir.Value:
+    """Tell whether the source has all that a block reads as tiles read it."""
+    if STORED[shape.dtype] != FLOATS[shape.dtype]:
+        return ir.Constant(I1, 0)
+    _, whole = emit_origin(b, r, block)
+    return b.and_(whole, b.icmp_signed("!=", r.in_place, number(0)))
+
+
 def find_data(  # noqa: PLR0913 - which block of what
     b: ir.IRBuilder,
     r: Record,
@@ -162,6 +170,20 @@ def find_place(  # noqa: PLR0913 - which item of what
         past=b.icmp_signed(">", r.stream, askew),  # 1 and 0
         weights=place(b, r.pointer_to("weights", stored), b.mul(group, r.group_weights)),
         bias=place(b, r.pointer_to("bias", pointer), b.mul(group, padded)),
+    )
+
+
+def of_group(
+    b: ir.IRBuilder, r: Record, shape: KernelShape, where: Place, group: ir.Value
+) -> Place:
+    """Return where things of a later group are, by how many later; data is read in place."""
+    padded = b.mul(r.panels, number(shape.columns))
+    return replace(
+        where,
+        data=replace(where.data, origin=place(b, where.data.origin, b.mul(group, r.source_g))),
+        target=place(b, where.target, b.mul(group, r.target_g)),
+        weights=place(b, where.weights, b.mul(group, r.group_weights)),
+        bias=place(b, where.bias, b.mul(group, padded)),
     )
 
 

@@ -66,7 +66,7 @@ BOXES = frozenset(
 """What tells how blocks and groups are split."""
 
 SHARED = 128  # bytes of a group's point: less, and cache lines are mostly other groups'
-ENOUGH_ITEMS = 16  # to keep workers busy, where groups could go together
+ENOUGH_ITEMS = 8  # of blocks and groups, where groups could go together
 STREAM = 2  # a problem larger than the last cache's half leaves nothing there
 ZEROS = 32  # entries: as long as the longest vector, and as a tile has rows
 LINE = 64  # bytes that memory is written by
@@ -114,7 +114,8 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
     def lay(groups: int) -> tuple[list[int], list[int], int, int, bool]:
         """Return a block of so many groups, how many there are, chunks, and how it is read."""
         block = choose_block(axes, groups * depth * item, columns * item, machine)
-        blocks, chunks = divide(block, axes, problem, (wanted, columns), machine.l3)
+        parts = problem.groups // groups
+        blocks, chunks = divide(block, axes, problem, (wanted, columns, parts), machine.l3)
         boxes = choose_boxes(axes, block, sizes)
         return block, blocks, chunks, boxes, boxes > 1 or all(map(within, axes))
 
@@ -197,10 +198,11 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
 
 
 def _groups_at_once(groups: int, point: int, blocks: int) -> int:
-    """Return how many groups a work item takes: so many that it writes whole cache lines."""
-    parts = -(-groups // -(-LINE // point))
-    parts = max(parts, min(groups, -(-ENOUGH_ITEMS // blocks)))
-    return -(-groups // parts)
+    """Return how many groups a work item takes: all, or some that write whole cache lines."""
+    few = -(-LINE // point)
+    parts = max(1, min(-(-groups // few), -(-ENOUGH_ITEMS // blocks)))
+    size = -(-groups // parts)
+    return min(groups, -(-size // few) * few)
 
 
 def make_record(

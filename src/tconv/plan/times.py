@@ -109,15 +109,20 @@ def _gather(problem: Problem, machine: Machine) -> Counts:
     packed = _packed(axes, block) * read
     if beside:
         sizes = read, -(-written // lanes), tile_rows(machine)
-        if not _widened(problem) and (
-            all(map(within, axes)) or choose_boxes(one, block, sizes) > 1
-        ):
+        boxes = 1 if all(map(within, axes)) else choose_boxes(one, block, sizes)
+        if not _widened(problem) and (boxes > 1 or all(map(within, axes))):
             packed = 0
         touched = math.prod(axis.size_in for axis in axes) * (1 + read * item / LINE)
+        # Groups of one panel that are read in place take turns at what they share.
+        turns = groups > 1 and panels == 1 and packed == 0
+        # Those at the end would reach into others' channels.
+        ends = min(1, (lanes * (2 - single) - 1) // written / groups) if turns else 1
         found |= {
             "copied": packed,
-            "lines": touched if groups > 1 else 0,
-            "staged": points if rest not in {0, lanes} or _widened(problem) else 0,
+            "runs": found["runs"] * (not turns),
+            "phases": found["phases"] * (boxes if turns else 1),
+            "lines": touched if groups > 1 and not turns else 0,
+            "staged": points * ends if rest % lanes or _widened(problem) else 0,
         }
     else:
         found["turned" if read >= lanes else "scattered"] = packed
