@@ -14,6 +14,7 @@ from tconv.codegen.block import (
     Block,
     KernelShape,
     Record,
+    ask_for_region,
     emit_block,
     emit_box,
     emit_line_offset,
@@ -23,6 +24,7 @@ from tconv.codegen.build import (
     I1,
     I64,
     STORED,
+    STORED_BYTES,
     advancing,
     counted,
     function,
@@ -79,6 +81,11 @@ def emit_gather(
             fused = b.and_(fused, b.icmp_signed("==", r.panels, number(1)))
             count = b.sub(groups, group)
             together = b.select(fused, count, number(1))
+            strided = b.icmp_signed(">", r.step_in, number(1))
+            every = b.and_(strided, b.icmp_signed("==", together, r.groups))
+            with b.if_then(b.and_(every, b.icmp_signed(">", r.groups, number(1)))):
+                source = r.pointer_to("source", STORED[shape.dtype].as_pointer())
+                ask_for_region(b, r, box, source, STORED_BYTES[shape.dtype])
             with counted(b, b.select(fused, number(1), count)) as one:
                 mine = b.add(group, one.index)
                 data_number = b.add(b.mul(rest, r.groups), mine)

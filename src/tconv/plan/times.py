@@ -23,6 +23,7 @@ from tconv.plan.tiles import tile_rows, whole_tiles
 from tconv.problem import Problem, accumulator, numpy_dtype
 
 LINE = 64  # bytes that memory is read by
+NEAR = 2  # times the second cache: larger images come from afar
 WAITS = 1.057  # of two stages: several workers wait for each other between them
 
 PRICES: dict[str, dict[str, float]] = {
@@ -115,13 +116,17 @@ def _gather(problem: Problem, machine: Machine) -> Counts:
         touched = math.prod(axis.size_in for axis in axes) * (1 + read * item / LINE)
         # Groups of one panel that are read in place take turns at what they share.
         turns = groups > 1 and panels == 1 and packed == 0
+        near = (
+            last.step_in == 1
+            or groups * math.prod(a.size_in for a in axes) * read * item <= NEAR * machine.l2
+        )
         # Those at the end would reach into others' channels.
         ends = min(1, (lanes * (2 - single) - 1) // written / groups) if turns else 1
         found |= {
             "copied": packed,
             "runs": found["runs"] * (not turns),
             "phases": found["phases"] * (boxes if turns else 1),
-            "lines": touched if groups > 1 and not turns else 0,
+            "lines": touched if groups > 1 and not (turns and near) else 0,
             "staged": points * ends if rest % lanes or _widened(problem) else 0,
         }
     else:
