@@ -113,15 +113,14 @@ def _gather(problem: Problem, machine: Machine) -> Counts:
         boxes = 1 if all(map(within, axes)) else choose_boxes(one, block, sizes)
         if not _widened(problem) and (boxes > 1 or all(map(within, axes))):
             packed = 0
-        touched = math.prod(axis.size_in for axis in axes) * (1 + read * item / LINE)
-        # Groups of one panel that are read in place take turns at what they share.
-        turns = groups > 1 and panels == 1 and packed == 0
-        near = (
-            last.step_in == 1
-            or groups * math.prod(a.size_in for a in axes) * read * item <= NEAR * machine.l2
-        )
-        # Those at the end would reach into others' channels.
-        ends = min(1, (lanes * (2 - single) - 1) // written / groups) if turns else 1
+        source = math.prod(axis.size_in for axis in axes)
+        touched = source * (1 + read * item / LINE)
+        # Groups of one panel that are read in place take turns at what they share, but for those
+        # at the end that would reach into others' channels.
+        ends = min(1, (lanes * (2 - single) - 1) // written / groups)
+        turns = groups > 1 and panels == 1 and packed == 0 and ends < 1
+        ends = ends if turns else 1
+        near = last.step_in == 1 or groups * source * read * item <= NEAR * machine.l2
         found |= {
             "copied": packed,
             "runs": found["runs"] * (not turns),
