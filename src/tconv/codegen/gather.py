@@ -162,7 +162,8 @@ def fill_tables(
     """Note for every point of every phase of the last axis what it reads and where it goes."""
     phase, lines = phase_lines
     step = b.mul(r.step_in, where.data.point_step)
-    apart = b.mul(r.step_out, r.target_x)
+    apart, between = (b.mul(r.step_out, each) for each in (r.target_x, r.sums_point))
+    tables = where.rows, where.places, where.targets
     with counted(b, r.phases) as x:
         low = larger(b, block.start, r.at("last_low", x.index))
         high = smaller(b, block.stop, r.at("last_high", x.index))
@@ -175,18 +176,25 @@ def fill_tables(
             entry = b.add(base, b.mul(line.index, length))
             written = b.add(b.mul(line.index, r.sums_pitch), x.index)
             target = target_line(b, r, block, line.index, (phase, b.mul(first, r.target_x)))
-            with counted(b, length) as point:
-                here = b.add(point.index, b.sub(low, block.start))
+            begins = b.sub(low, block.start)
+            before = b.add(written, b.mul(begins, r.step_out))
+            each = [
+                b.add(offset, b.mul(begins, step)),
+                b.mul(before, r.sums_point),
+                target,
+            ]
+            with counted(b, length, each) as point:
                 index = b.add(entry, point.index)
-                row = b.add(offset, b.mul(here, step))
-                position = b.add(written, b.mul(here, r.step_out))
-                store(b, row, where.rows, index)
-                store(b, b.mul(position, r.sums_point), where.places, index)
-                store(b, b.add(target, b.mul(point.index, apart)), where.targets, index)
+                for table, value in zip(tables, point.carried, strict=True):
+                    store(b, value, table, index)
+                point.carried = [
+                    b.add(value, further)
+                    for value, further in zip(point.carried, (step, between, apart), strict=True)
+                ]
         # The last tile's rows past the last point do what that one does.
         filled = b.add(base, b.mul(length, lines))
         with b.if_then(b.icmp_signed(">", length, number(0))), counted(b, r.spare) as more:
-            for table in (where.rows, where.places, where.targets):
+            for table in tables:
                 repeated = load(b, table, b.sub(filled, number(1)))
                 store(b, repeated, table, b.add(filled, more.index))
 
