@@ -12,7 +12,13 @@ from tconv import reference
 from tconv.codegen.short import UNROLL, emit_short_tile, short_tile_meaning
 from tconv.codegen.tile import Tile
 from tconv.jit import host_machine
-from tconv.plan.gather import FEW_CHANNELS, FIELDS, MOST_STEPS, SOME_CHANNELS, plan_gather
+from tconv.plan.gather import (
+    FEW_CHANNELS,
+    FIELDS,
+    SOME_CHANNELS,
+    SOME_STEPS,
+    plan_gather,
+)
 from tconv.plan.machine import AVX2
 from tconv.problem import (
     DTYPES,
@@ -110,7 +116,7 @@ def test_layers_that_read_few_channels_are_right(
     read: int, wanted: Operand, written: int, dtype: str
 ) -> None:
     """Panels of whole vectors and others, points that fill tiles and do not, a bias."""
-    for taps, size in ((1, 5), (3, 13), (5, 7), (MOST_STEPS // 2, 6)):
+    for taps, size in ((1, 5), (3, 13), (5, 7), (SOME_STEPS // 2, 6)):
         axes = tuple(Axis(2 * n, n, k, 2, 1, k // 2) for n, k in ((3, min(taps, 5)), (size, taps)))
         coarse, fine = (written, read) if wanted is Operand.COARSE else (read, written)
         layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
@@ -169,3 +175,21 @@ def test_small_panels_of_a_point_go_together(
     layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
     problem = Problem(Operand.COARSE, 1, 1, written, read, axes, "float32", *layouts)
     assert plan_gather(problem, AVX2).record[FIELDS["together"]] == together
+
+
+@pytest.mark.parametrize(("written", "together"), [(16, True), (80, False)])
+def test_many_short_runs_are_listed(written: int, *, together: bool) -> None:
+    """Runs of few channels that taps apart make, while their weights stay near."""
+    axes = (Axis(30, 20, 6, 1, 2, 0),) * 2
+    layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
+    problem = Problem(Operand.COARSE, 1, 1, written, FEW_CHANNELS, axes, "float32", *layouts)
+    recipe = plan_gather(problem, AVX2)
+    assert recipe.record[FIELDS["together"]] == together
+    operands = [
+        whole_numbers(problem.shape(operand), "float32", seed)
+        for seed, operand in enumerate(problem.given)
+    ]
+    runner = GatherRunner(problem, plan_gather(problem, machine()))
+    out = np.full(problem.shape(problem.wanted), 99, "float32")
+    runner.run(operands[0], runner.pack(operands[1]), None, out)
+    np.testing.assert_array_equal(out, reference.answer(problem, *operands))

@@ -57,7 +57,8 @@ ARRAYS = (
 )  # fmt: skip
 """The arrays of a gather's record; a number tells where in the record each begins."""
 
-MOST_STEPS = 256  # elements that a point reads, if its tile goes on with the next panel
+MOST_STEPS = 1024  # elements that a point reads, if its tile has a list of them
+SOME_STEPS = 256  # likewise, if runs of them are long
 FEW_CHANNELS, SOME_CHANNELS = 8, 64  # of such a point: with any panels, and if they are small
 BOXES = frozenset(
     {"boxes", "inside_low", "inside_high", "inside_lows", "inside_highs"}
@@ -319,8 +320,10 @@ def _together(arrays: Mapping[str, list[int]], sizes: tuple[int, int], machine: 
     depth, row = sizes
     counts = zip(arrays["segment_count"], arrays["segment_depth"], strict=True)
     steps = max(count * length for count, length in counts)
-    small = depth <= SOME_CHANNELS and steps * row <= machine.l1
-    return steps <= MOST_STEPS and (depth <= FEW_CHANNELS or small)
+    few, fits = depth <= FEW_CHANNELS, steps * row <= machine.l1
+    if max(arrays["segment_depth"]) <= FEW_CHANNELS and steps * row <= 2 * machine.l1:
+        return steps <= MOST_STEPS  # runs end before they pay for their beginning
+    return steps <= SOME_STEPS and (few or (depth <= SOME_CHANNELS and fits))
 
 
 def _cut(arrays: Mapping[str, list[int]]) -> bool:
