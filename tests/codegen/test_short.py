@@ -12,7 +12,13 @@ from tconv import reference
 from tconv.codegen.short import UNROLL, emit_short_tile, short_tile_meaning
 from tconv.codegen.tile import Tile
 from tconv.jit import host_machine
-from tconv.plan.gather import FEW_CHANNELS, FIELDS, MOST_STEPS, SOME_CHANNELS, plan_gather
+from tconv.plan.gather import (
+    FEW_CHANNELS,
+    FIELDS,
+    SOME_CHANNELS,
+    SOME_STEPS,
+    plan_gather,
+)
 from tconv.plan.machine import AVX2
 from tconv.problem import (
     DTYPES,
@@ -66,13 +72,36 @@ def test_a_tile_equals_its_meaning(tile: Tile, steps: int) -> None:
         expected = np.full(2 * GUARD + tile.rows * pitch, 99, sums)
         computed = expected.astype(numpy_dtype(tile.dtype))
         wide = weights.astype(sums)
-        short_tile_meaning(expected, bias, data, wide, targets, rows, offsets[:steps])
+        apart = tile.columns, tile.columns, 0
+        short_tile_meaning(expected, bias, data, wide, targets, rows, offsets[:steps], apart)
         # Behind a tile's places stand those of the next one.
         tables = np.concatenate([targets, targets]), rows, offsets
-        numbers = steps, panels, steps * tile.columns
+        numbers = steps, panels, steps * tile.columns, *apart
         made.call(names[tile], computed, bias, data, paired(weights, tile.lanes), *tables, *numbers)
 
         np.testing.assert_array_equal(computed.astype(sums), expected, f"{panels} panels")
+
+
+@pytest.mark.parametrize("tile", TILES, ids=lambda tile: tile.name)
+def test_panels_of_groups_reach_into_those_behind(tile: Tile) -> None:
+    """Panels with data and places of their own are written in order, so the later ones stay."""
+    made, names = code()
+    panels, steps, apart = 5, 7, (tile.columns - 3, tile.columns + 1, 6)
+    pitch = panels * tile.columns
+    sums = accumulator(tile.dtype).name
+    data = whole_numbers((250,), sums, 1)
+    weights = whole_numbers((panels, steps, tile.columns), tile.dtype, 2)
+    bias = whole_numbers((panels * (tile.columns + 1),), sums, 3)
+    rows, offsets = places(tile.rows, 90, 4), places(steps, 90, 5)
+    targets = GUARD + np.arange(tile.rows) * pitch
+    expected = np.full(2 * GUARD + tile.rows * pitch, 99, sums)
+    computed = expected.astype(numpy_dtype(tile.dtype))
+    short_tile_meaning(expected, bias, data, weights.astype(sums), targets, rows, offsets, apart)
+    tables = np.concatenate([targets, targets]), rows, offsets
+    numbers = steps, panels, steps * tile.columns, *apart
+    made.call(names[tile], computed, bias, data, paired(weights, tile.lanes), *tables, *numbers)
+
+    np.testing.assert_array_equal(computed.astype(sums), expected)
 
 
 LANES = host_machine().lanes("float32")
@@ -87,7 +116,7 @@ def test_layers_that_read_few_channels_are_right(
     read: int, wanted: Operand, written: int, dtype: str
 ) -> None:
     """Panels of whole vectors and others, points that fill tiles and do not, a bias."""
-    for taps, size in ((1, 5), (3, 13), (5, 7), (MOST_STEPS // 2, 6)):
+    for taps, size in ((1, 5), (3, 13), (5, 7), (SOME_STEPS // 2, 6)):
         axes = tuple(Axis(2 * n, n, k, 2, 1, k // 2) for n, k in ((3, min(taps, 5)), (size, taps)))
         coarse, fine = (written, read) if wanted is Operand.COARSE else (read, written)
         layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
@@ -104,6 +133,27 @@ def test_layers_that_read_few_channels_are_right(
         expected = reference.answer(problem, *operands) + bias.astype("float64")
         exact = expected.astype(out.dtype).astype("float64")
         np.testing.assert_array_equal(out.astype("float64"), exact)
+
+
+@pytest.mark.parametrize("wanted", [Operand.COARSE, Operand.FINE])
+@pytest.mark.parametrize("written", [1, 3, LANES - 1, LANES, LANES + 1, 2 * LANES, 2 * LANES + 1])
+def test_groups_that_lie_side_by_side_take_turns(written: int, wanted: Operand) -> None:
+    """Read in place and packed at borders, in vectors that reach into other groups or do not."""
+    for groups, read, pad in product((2, 3, 17), (1, 5), (0, 1)):
+        axes = tuple(Axis(n + 2 - 2 * pad, n, 3, 1, 1, pad) for n in (4, 23))
+        coarse, fine = (written, read) if wanted is Operand.COARSE else (read, written)
+        layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
+        problem = Problem(wanted, 2, groups, coarse, fine, axes, "float32", *layouts, bias=True)
+        operands = [
+            whole_numbers(problem.shape(operand), "float32", seed)
+            for seed, operand in enumerate(problem.given)
+        ]
+        bias = whole_numbers((groups * written,), "float32", 3)
+        runner = GatherRunner(problem, plan_gather(problem, machine()))
+        out = np.full(problem.shape(wanted), 99, "float32")
+        runner.run(operands[0], runner.pack(operands[1]), bias, out)
+
+        np.testing.assert_array_equal(out, reference.answer(problem, *operands) + bias)
 
 
 @pytest.mark.parametrize(
@@ -125,3 +175,21 @@ def test_small_panels_of_a_point_go_together(
     layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
     problem = Problem(Operand.COARSE, 1, 1, written, read, axes, "float32", *layouts)
     assert plan_gather(problem, AVX2).record[FIELDS["together"]] == together
+
+
+@pytest.mark.parametrize(("written", "together"), [(16, True), (80, False)])
+def test_many_short_runs_are_listed(written: int, *, together: bool) -> None:
+    """Runs of few channels that taps apart make, while their weights stay near."""
+    axes = (Axis(30, 20, 6, 1, 2, 0),) * 2
+    layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
+    problem = Problem(Operand.COARSE, 1, 1, written, FEW_CHANNELS, axes, "float32", *layouts)
+    recipe = plan_gather(problem, AVX2)
+    assert recipe.record[FIELDS["together"]] == together
+    operands = [
+        whole_numbers(problem.shape(operand), "float32", seed)
+        for seed, operand in enumerate(problem.given)
+    ]
+    runner = GatherRunner(problem, plan_gather(problem, machine()))
+    out = np.full(problem.shape(problem.wanted), 99, "float32")
+    runner.run(operands[0], runner.pack(operands[1]), None, out)
+    np.testing.assert_array_equal(out, reference.answer(problem, *operands))

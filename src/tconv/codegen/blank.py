@@ -23,8 +23,8 @@ from tconv.codegen.build import (
     store,
     stream,
 )
+from tconv.codegen.places import Place
 from tconv.codegen.stored import covered, if_enough
-from tconv.codegen.sums import Place
 
 
 def emit_fill_lines(module: ir.Module, shape: KernelShape) -> ir.Function | None:

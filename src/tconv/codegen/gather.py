@@ -15,6 +15,7 @@ from tconv.codegen.block import (
     Block,
     KernelShape,
     Record,
+    ask_for_region,
     emit_block,
     emit_box,
     emit_line_offset,
@@ -22,7 +23,10 @@ from tconv.codegen.block import (
 )
 from tconv.codegen.build import (
     FLOATS,
+    I1,
     I64,
+    STORED,
+    STORED_BYTES,
     advancing,
     counted,
     function,
@@ -33,19 +37,11 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
+from tconv.codegen.places import Place, find_place, of_group, read_in_place
 from tconv.codegen.rows import zero_fill
-from tconv.codegen.short import emit_short_tiles, run_short
+from tconv.codegen.short import emit_short_tiles, run_short, sum_short
 from tconv.codegen.sorted_points import fill_sorted, repeat_last
-from tconv.codegen.sums import (
-    Kinds,
-    Parts,
-    Place,
-    emit_parts,
-    emit_sums,
-    find_data,
-    find_place,
-    sums_direct,
-)
+from tconv.codegen.sums import Kinds, Parts, emit_parts, emit_sums, find_data, sums_direct
 from tconv.plan.gather import ARRAYS, FIELDS
 
 
@@ -61,7 +57,8 @@ def emit_gather(module: ir.Module, shape: KernelShape, kinds: Kinds = Kinds()) -
     record, scratch, item = made.args
     r = Record(b, record, FIELDS, ARRAYS)
     chunk, rest = b.srem(item, r.chunks), b.sdiv(item, r.chunks)
-    whole, group = emit_block(b, r, rest, begins=True)
+    mine, rest = b.srem(rest, r.groups_in_turn), b.sdiv(rest, r.groups_in_turn)
+    whole, later = emit_block(b, r, rest, begins=True)
     first = b.mul(chunk, r.panels_a_chunk)
     last = smaller(b, b.add(first, r.panels_a_chunk), r.panels)
     if kinds.joined:  # the panel behind all wide ones goes with the last of them
@@ -69,13 +66,28 @@ def emit_gather(module: ir.Module, shape: KernelShape, kinds: Kinds = Kinds()) -
     if kinds.missed:
         zero_fill(b, place(b, scratch, r.scratch_nothing), r.most_depth, shape.dtype)
     boxes = b.select(b.icmp_signed("!=", r.in_place, number(0)), r.boxes, number(1))
+    group = b.mul(b.add(b.mul(later, r.groups_in_turn), mine), r.groups_at_once)
+    groups = smaller(b, b.add(group, r.groups_at_once), r.groups)
     with counted(b, boxes) as turn:
         box, some = emit_box(b, r, whole, turn.index)
         with b.if_then(some, likely=True):
-            data_number = b.add(b.mul(rest, boxes), turn.index)
-            data = find_data(b, r, shape, parts, box, (scratch, group, data_number))
-            where = find_place(b, r, shape, scratch, group, data)
-            _run_box(b, r, shape, (parts, short, fill), box, where, (first, last))
+            # Groups of one panel that lie side by side, and are not packed, take turns at a tile.
+            fused = read_in_place(b, r, shape, box) if short else ir.Constant(I1, 0)
+            fused = b.and_(fused, b.icmp_signed("==", r.panels, number(1)))
+            count = b.sub(groups, group)
+            together = b.select(fused, count, number(1))
+            strided = b.icmp_signed(">", r.step_in, number(1))
+            every = b.and_(strided, b.icmp_signed("==", together, r.groups))
+            with b.if_then(b.and_(every, b.icmp_signed(">", r.groups, number(1)))):
+                source = r.pointer_to("source", STORED[shape.dtype].as_pointer())
+                ask_for_region(b, r, box, source, STORED_BYTES[shape.dtype])
+            with counted(b, b.select(fused, number(1), count)) as one:
+                mine = b.add(group, one.index)
+                data_number = b.add(b.mul(rest, r.groups), mine)
+                data_number = b.add(b.mul(data_number, boxes), turn.index)
+                data = find_data(b, r, shape, parts, box, (scratch, mine, data_number))
+                where = find_place(b, r, shape, scratch, mine, data)
+                _run_box(b, r, shape, (parts, short, fill), box, where, (first, last, together))
     with b.if_then(b.icmp_signed("!=", r.stream, number(0))):
         b.fence("seq_cst")  # others may read results when this work item is done
     b.ret_void()
@@ -89,34 +101,43 @@ def _run_box(  # noqa: PLR0913 - which panels of what
     functions: tuple[Parts, dict[int, list[ir.Function]], ir.Function | None],
     block: Block,
     where: Place,
-    panels: tuple[ir.Value, ir.Value],
+    panels: tuple[ir.Value, ir.Value, ir.Value],
 ) -> None:
-    """Sum and store some panels of every phase of a block's points."""
+    """Sum and store some panels of every phase of a block's points, and of so many groups."""
     parts, short, fill = functions
-    first, last = panels
+    first, last, groups = panels
     with counted(b, r.outer_phases) as phase:
         lines = settle_phase(b, r, block, phase.index)
         reached = lines
         if fill is not None:
             blank = is_blank(b, r, phase.index)
             reached = b.select(blank, number(0), lines)
-            with b.if_then(blank):
-                fill_lines(b, r, shape, fill, block, where, (phase.index, lines, *panels))
+            with b.if_then(blank), counted(b, groups) as one:
+                mine = of_group(b, r, shape, where, one.index)
+                fill_lines(b, r, shape, fill, block, mine, (phase.index, lines, first, last))
         with b.if_then(b.icmp_signed(">", reached, number(0)), likely=True):
             if parts.missed is None:
                 fill_tables(b, r, block, where, (phase.index, lines))
             else:
                 fill_sorted(b, r, parts.missed, block, where, (phase.index, lines))
-            done = run_short(b, r, shape, short, where, phase.index, (first, last))
+            stored, done = run_short(b, r, shape, short, where, phase.index, (first, last), groups)
+            if short and STORED[shape.dtype] == FLOATS[shape.dtype]:
+                with counted(b, groups, first=stored) as one:
+                    mine = of_group(b, r, shape, where, one.index)
+                    with counted(b, last, first=done) as panel:
+                        sum_short(b, r, shape, short, mine, phase.index, panel.index)
+                        numbers = phase.index, panel.index, number(0), shape.columns
+                        _store_panel(b, r, parts.store_row, block, mine, lines, numbers)
+                return
             if fill is not None:
                 fill_points(b, r, shape, fill, where, phase.index, (done, last))
+            direct = partial(sums_direct, b, r, shape)
             with advancing(b, done, last) as group:
                 group.following = smaller(b, b.add(group.index, r.panels_at_once), last)
                 if parts.joined:
                     behind = b.icmp_signed("==", group.following, r.wide_panels)
                     group.following = b.select(behind, last, group.following)
                 some = group.index, group.following
-                direct = partial(sums_direct, b, r, shape)
                 emit_sums(b, r, shape, parts, where, phase.index, (*some, first), direct)
                 with counted(b, some[1], first=some[0]) as panel:
                     sums = b.mul(b.sub(panel.index, some[0]), r.sums_panel)
@@ -151,7 +172,8 @@ def fill_tables(
     """Note for every point of every phase of the last axis what it reads and where it goes."""
     phase, lines = phase_lines
     step = b.mul(r.step_in, where.data.point_step)
-    apart = b.mul(r.step_out, r.target_x)
+    apart, between = (b.mul(r.step_out, each) for each in (r.target_x, r.sums_point))
+    tables = where.rows, where.places, where.targets
     with counted(b, r.phases) as x:
         low = larger(b, block.start, r.at("last_low", x.index))
         high = smaller(b, block.stop, r.at("last_high", x.index))
@@ -164,14 +186,21 @@ def fill_tables(
             entry = b.add(base, b.mul(line.index, length))
             written = b.add(b.mul(line.index, r.sums_pitch), x.index)
             target = target_line(b, r, block, line.index, (phase, b.mul(first, r.target_x)))
-            with counted(b, length) as point:
-                here = b.add(point.index, b.sub(low, block.start))
+            begins = b.sub(low, block.start)
+            before = b.add(written, b.mul(begins, r.step_out))
+            each = [
+                b.add(offset, b.mul(begins, step)),
+                b.mul(before, r.sums_point),
+                target,
+            ]
+            with counted(b, length, each) as point:
                 index = b.add(entry, point.index)
-                row = b.add(offset, b.mul(here, step))
-                position = b.add(written, b.mul(here, r.step_out))
-                store(b, row, where.rows, index)
-                store(b, b.mul(position, r.sums_point), where.places, index)
-                store(b, b.add(target, b.mul(point.index, apart)), where.targets, index)
+                for table, value in zip(tables, point.carried, strict=True):
+                    store(b, value, table, index)
+                point.carried = [
+                    b.add(value, further)
+                    for value, further in zip(point.carried, (step, between, apart), strict=True)
+                ]
         filled = b.add(base, b.mul(length, lines))
         with b.if_then(b.icmp_signed(">", length, number(0))), counted(b, r.spare) as more:
             repeat_last(b, where, filled, more.index)

@@ -14,6 +14,7 @@ from tconv.codegen.build import (
     counted,
     declared,
     function,
+    larger,
     load,
     number,
     place,
@@ -133,16 +134,31 @@ def emit_store_row(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
         argument.add_attribute("noalias")
     vector = ir.VectorType(scalar, lanes)
     vectors = if_enough(b, used, lanes)
+    vectors_fit = b.icmp_signed("!=", vectors, number(0))
     with b.if_else(b.icmp_signed("==", c_step, number(1))) as (side_by_side, apart):
-        with side_by_side, counted(b, count) as point:
-            line = place(b, sums, b.mul(point.index, pitch))
-            out = place(b, target, b.mul(point.index, x_step))
-            with covered(b, vectors, lanes) as c:
-                value = b.fadd(load(b, line, c, vector), load(b, bias, c, vector))
-                store(b, rounded(b, value, dtype), out, c)
-            with counted(b, used, first=vectors) as channel:
-                value = b.fadd(load(b, line, channel.index), load(b, bias, channel.index))
-                store(b, rounded(b, value, dtype), out, channel.index)
+        with side_by_side:
+            # Where nothing lies between points of few channels, whole vectors reach into the
+            # points behind, which are stored later.
+            tight = b.icmp_signed("==", x_step, b.select(vectors_fit, number(0), used))
+            last = b.sub(b.mul(count, used), number(lanes))
+            early = b.add(b.sdiv(last, larger(b, used, number(1))), number(1))
+            early = b.select(b.icmp_signed("<", last, number(0)), number(0), early)
+            early = b.select(tight, early, number(0))
+            for first, end, whole in (
+                (number(0), early, number(lanes)),
+                (early, count, vectors),
+            ):
+                with counted(b, end, first=first) as point:
+                    line = place(b, sums, b.mul(point.index, pitch))
+                    out = place(b, target, b.mul(point.index, x_step))
+                    with covered(b, whole, lanes) as c:
+                        value = b.fadd(load(b, line, c, vector), load(b, bias, c, vector))
+                        store(b, rounded(b, value, dtype), out, c)
+                    if first is early:
+                        with counted(b, used, first=vectors) as channel:
+                            each = load(b, line, channel.index), load(b, bias, channel.index)
+                            value = rounded(b, b.fadd(*each), dtype)
+                            store(b, value, out, channel.index)
         with apart:
             _store_planes(b, made.args, dtype, lanes)
     b.ret_void()

@@ -7,7 +7,7 @@ from llvmlite import ir
 from tconv.codegen.block import Block, Record, emit_line_offset, target_line
 from tconv.codegen.build import advancing, counted, larger, load, number, place, smaller, store
 from tconv.codegen.missed import Missed, missed_places
-from tconv.codegen.sums import Place
+from tconv.codegen.places import Place
 
 
 def fill_sorted(  # noqa: PLR0913 - the same for points that miss taps

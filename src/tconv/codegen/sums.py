@@ -12,7 +12,6 @@ from tconv.codegen.build import (
     FLOATS,
     I1,
     I64,
-    LINE,
     STORED,
     counted,
     larger,
@@ -23,6 +22,7 @@ from tconv.codegen.build import (
     store,
 )
 from tconv.codegen.missed import Listing, Missed, emit_missed, missed_places
+from tconv.codegen.places import Data, Place
 from tconv.codegen.rows import emit_pack_row, emit_store_row
 from tconv.codegen.runs import Run, filled_before, rows_of, run_tiles, run_wide
 from tconv.codegen.tile import Tile, emit_tile
@@ -49,34 +49,6 @@ class Parts:
     missed: Missed | None  # what leaves out segments that points miss
     pack_row: ir.Function
     store_row: ir.Function
-
-
-@dataclass(frozen=True, slots=True)
-class Data:
-    """What tiles read: a packed region, or the source itself."""
-
-    origin: ir.Value
-    line_steps: ir.Value  # from line to line, by outer axis
-    point_step: ir.Value
-    segments: ir.Value
-    far: ir.Value  # whether it may be in no cache
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a work item finds and puts things."""
-
-    scratch: ir.Value
-    data: Data
-    sums: ir.Value
-    rows: ir.Value  # tables, by phase of the last axis: where a point's region begins,
-    places: ir.Value  # where its sums go,
-    targets: ir.Value  # where it is stored in the end,
-    counts: ir.Value  # and how many points there are
-    target: ir.Value
-    past: ir.Value  # whether sums go to the target past all caches
-    weights: ir.Value
-    bias: ir.Value
 
 
 def emit_parts(module: ir.Module, shape: KernelShape, kinds: Kinds) -> Parts:
@@ -150,38 +122,6 @@ def find_data(  # noqa: PLR0913 - which block of what
         point_step=b.select(in_place, r.source_x, data.point_step),
         segments=b.select(in_place, r.segments_in_place, data.segments),
         far=in_place,
-    )
-
-
-def find_place(  # noqa: PLR0913 - which item of what
-    b: ir.IRBuilder,
-    r: Record,
-    shape: KernelShape,
-    scratch: ir.Value,
-    group: ir.Value,
-    data: Data,
-) -> Place:
-    """Return where a work item of a group finds and puts things."""
-    pointer, stored = FLOATS[shape.dtype].as_pointer(), STORED[shape.dtype].as_pointer()
-    rows, places, targets, counts = (
-        b.bitcast(place(b, scratch, getattr(r, f"scratch_{name}")), I64.as_pointer())
-        for name in ("rows", "places", "targets", "counts")
-    )
-    padded = b.mul(r.panels, number(shape.columns))
-    target = place(b, r.pointer_to("target", stored), b.mul(group, r.target_g))
-    askew = b.and_(b.ptrtoint(target, I64), number(LINE - 1))
-    return Place(
-        scratch=scratch,
-        data=data,
-        sums=place(b, scratch, r.scratch_sums),
-        rows=rows,
-        places=places,
-        targets=targets,
-        counts=counts,
-        target=target,
-        past=b.icmp_signed(">", r.stream, askew),  # 1 and 0
-        weights=place(b, r.pointer_to("weights", stored), b.mul(group, r.group_weights)),
-        bias=place(b, r.pointer_to("bias", pointer), b.mul(group, padded)),
     )
 
 

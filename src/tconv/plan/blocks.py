@@ -81,15 +81,20 @@ def spread(
 
 
 def divide(
-    block: list[int], axes: list[AxisPhases], problem: Problem, columns: tuple[int, int], l3: int
+    block: list[int],
+    axes: list[AxisPhases],
+    problem: Problem,
+    columns: tuple[int, int, int],
+    l3: int,
 ) -> tuple[list[int], int]:
     """Split a block further where that keeps workers busy.
 
     Return how many blocks each axis has, and into how many work items the panels of a block are
-    split.  The columns are those of a group, and of a panel.
+    split.  The columns are those of a group, and of a panel; then how many groups are work items
+    of their own.
     """
-    wanted, width = columns
-    panels, groups, most = -(-wanted // width), problem.groups, worth(problem)
+    wanted, width, groups = columns
+    panels, most = -(-wanted // width), worth(problem)
     sizes = [axis.end - axis.begin for axis in axes]
 
     def counted() -> tuple[list[int], int]:

@@ -31,6 +31,12 @@ def inside(axis: AxisPhases) -> tuple[int, int]:
     return low, max(low, high)
 
 
+def within(axis: AxisPhases) -> bool:
+    """Tell whether no point of an axis reads outside."""
+    low, high = inside(axis)
+    return low <= axis.begin and high >= axis.end
+
+
 def choose_boxes(
     axes: Sequence[AxisPhases], block: Sequence[int], sizes: tuple[int, int, int]
 ) -> int:

@@ -88,7 +88,7 @@ def plan_cells(problem: Problem, machine: Machine) -> Cells:
     wanted = channels * math.prod(strides)
     panels = -(-wanted // width)
     block = choose_block(axes, depth * item, panels * width * item, machine)
-    blocks, chunks = divide(block, axes, problem, (wanted, width), machine.l3)
+    blocks, chunks = divide(block, axes, problem, (wanted, width, problem.groups), machine.l3)
     boxes = problem.groups * math.prod(blocks)
     a_chunk = -(-panels // chunks)
     chunks = -(-panels // a_chunk)

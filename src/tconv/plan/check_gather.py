@@ -69,7 +69,10 @@ class GatherRun:
         check_lists(r, self.scratch, tile_rows)
         r.room(dict.fromkeys(("source_steps", "target_steps"), r.outer))
         r.room({"segments_in_place": len(r.arrays["segments"])})
-        items = r.groups * r.chunks * r.blocks * math.prod(r.outer_of("outer_blocks"))
+        r.positive("groups_at_once", "groups_in_turn")
+        turns = -(-r.groups // r.groups_at_once)
+        demand(turns % r.groups_in_turn == 0, "groups are left out", r.groups_in_turn)
+        items = turns * r.chunks * r.blocks * math.prod(r.outer_of("outer_blocks"))
         demand(self.recipe.items == items, "work items are not all blocks", self.recipe.items)
         panels = self._panels()
         reads = [self._reads(panels, both) for both in range(r.outer_phases * r.phases)]

@@ -83,7 +83,7 @@ def _products_fit(problem: Problem, machine: Machine) -> bool:
     read, written = channels_of(problem)
     if read < LEAST_READ or written > MOST_MISSED:
         return False
-    if problem.groups > 1 or written > MOST_WRITTEN:
+    if written > MOST_WRITTEN:
         met = math.prod(axis.meetings() for axis in problem.axes)
         if multiplied(all_phases(problem)[1:]) < MISSED * met:
             return False

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from tconv.plan.blocks import choose_block, divide
-from tconv.plan.boxes import WHOLE, choose_boxes, inside
+from tconv.plan.boxes import WHOLE, inside
+from tconv.plan.gather_blocks import split_gather
 from tconv.plan.machine import Machine
-from tconv.plan.missed import kept_pitch, list_rooms, met_tables, packing_matters, sorted_axes
+from tconv.plan.missed import kept_pitch, list_rooms, met_tables
 from tconv.plan.phases import AxisPhases, all_phases
 from tconv.plan.tiles import tile_rows
-from tconv.problem import Operand, Problem, accumulator, numpy_dtype
+from tconv.problem import Operand, Problem
 
 SCALARS = (
     "source", "target", "weights", "bias",  # addresses, filled in by each call
@@ -19,7 +19,9 @@ SCALARS = (
     "source_g", "source_c", "source_x",  # element steps, by each call
     "target_g", "target_c", "target_x",
     "outer",  # axes but the last; the batch is the first of them
-    "groups", "chunks", "panels", "panels_a_chunk", "wide_panels",
+    "groups", "groups_at_once",  # that a work item takes, one after the other
+    "groups_in_turn",  # so many times as many follow each other before the next block does
+    "chunks", "panels", "panels_a_chunk", "wide_panels",
     "depth", "columns",  # channels of a group: read, written
     "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
     "block", "begin", "end", "blocks", "phases", "span",
@@ -63,10 +65,14 @@ ARRAYS = (
 )  # fmt: skip
 """The arrays of a gather's record; a number tells where in the record each begins."""
 
-MOST_STEPS = 256  # elements that a point reads, if its tile goes on with the next panel
+MOST_STEPS = 1024  # elements that a point reads, if its tile has a list of them
+SOME_STEPS = 256  # likewise, if runs of them are long
 FEW_CHANNELS, SOME_CHANNELS = 8, 64  # of such a point: with any panels, and if they are small
-BOXES = frozenset({"boxes", "inside_low", "inside_high", "inside_lows", "inside_highs"})
-"""What tells how blocks are split."""
+BOXES = frozenset(
+    {"boxes", "inside_low", "inside_high", "inside_lows", "inside_highs"}
+    | {"groups_at_once", "groups_in_turn"}
+)
+"""What tells how blocks and groups are split."""
 MISSED = frozenset({
     "words", "unpacked", "most_depth", "listed_pitch", "met_start", "met",
     "scratch_classes", "scratch_bits", "scratch_listed", "scratch_nothing",
@@ -114,18 +120,9 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
     if problem.wanted is Operand.COARSE:
         depth, wanted = wanted, depth
     item = machine.vector_bytes // lanes
-    panels = -(-wanted // columns)
-    chosen = sorted_axes(axes, depth, panels)
-    block = choose_block(axes, depth * item, columns * item, machine)
-    unpacked = _read_in_place(problem, chosen) and packing_matters(axes, block, panels)
-    if unpacked:
-        block = choose_block(axes, depth * item, columns * item, machine, in_place=True)
-    wide = panels - (0 < wanted % columns <= lanes)
-    joined = 0 < wide < panels  # a narrow panel goes with the last wide one
-    blocks, chunks = divide(
-        block, axes, problem, (wide * columns if joined else wanted, columns), machine.l3
-    )
-    boxes = problem.groups * math.prod(blocks)
+    split = split_gather(problem, axes, machine)
+    panels, wide, joined = split.panels, split.wide, split.joined
+    block, blocks, chunks = split.block, split.blocks, split.chunks
     a_chunk = -(-(panels - joined) // chunks)
     chunks = -(-(panels - joined) // a_chunk)
     extents = [
@@ -133,23 +130,27 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
     ]
     pitches = [depth * math.prod(extents[place + 1 :]) for place in range(len(axes))]
     sizes = depth, columns, panels
-    arrays, runs, group_weights = _phase_tables(axes, pitches, sizes, apart=chosen[-1])
+    arrays, runs, group_weights = _phase_tables(axes, pitches, sizes, apart=split.apart)
     counts = arrays["segment_count"]
-    bits, words = met_tables(axes, chosen, counts)
+    bits, words = met_tables(axes, split.chosen, counts)
     last, points = axes[-1], math.prod(block) + SPARE_ROWS
     sums_pitch = last.step_out * block[-1]
     sums_panel = math.prod(block[:-1]) * sums_pitch * columns
     arrays |= part_tables(arrays, (math.prod(block), columns * item), machine)
-    together = (
+    steps_together = (
         not words
         and (not joined or wide > 1)
         and _together(arrays, (depth, panels * columns * item), machine)
     )
-    at_once = min(a_chunk, max(1, machine.l2 // 2 // (sums_panel * item))) if _cut(arrays) else 1
+    panels_at_once = (
+        min(a_chunk, max(1, machine.l2 // 2 // (sums_panel * item))) if _cut(arrays) else 1
+    )
     scratch = Scratch(item)
     region = scratch.take(depth * math.prod(extents))
     numbers = {
         "groups": problem.groups,
+        "groups_at_once": split.at_once,
+        "groups_in_turn": split.in_turn,
         "chunks": chunks,
         "panels": panels,
         "panels_a_chunk": a_chunk,
@@ -162,16 +163,14 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         "sums_pitch": sums_pitch,
         "sums_point": columns,
         "sums_panel": sums_panel,
-        "panels_at_once": at_once,
-        "together": int(together),
+        "panels_at_once": panels_at_once,
+        "together": int(steps_together),
         "stream": int(problem.bytes() > machine.l3 // STREAM),
-        "boxes": 1
-        if words
-        else choose_boxes(axes, block, (depth, -(-wanted // lanes), tile_rows(machine))),
+        "boxes": split.boxes,
         "inside_low": inside(last)[0],
         "inside_high": inside(last)[1],
         "spare": SPARE_ROWS,
-        "scratch_sums": scratch.take((at_once + joined) * sums_panel),
+        "scratch_sums": scratch.take((panels_at_once + joined) * sums_panel),
         "scratch_rows": scratch.take_table(points * len(last.ranges)),
         "scratch_places": scratch.take_table(points * len(last.ranges)),
         "scratch_targets": scratch.take_table(points * len(last.ranges)),
@@ -183,7 +182,7 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         pitch = kept_pitch(most, panels, math.prod(block), machine)
         rooms = list_rooms(block, (points * len(last.ranges), words), (most, pitch))
         numbers |= {f"scratch_{name}": scratch.take_table(size) for name, size in rooms.items()}
-        numbers |= {"words": words, "listed_pitch": pitch, "unpacked": int(unpacked)}
+        numbers |= {"words": words, "listed_pitch": pitch, "unpacked": int(split.unpacked)}
         numbers["most_depth"] = depth * max(map(len, last.taps))  # of neighbours that all are met
         numbers["scratch_nothing"] = scratch.take(numbers["most_depth"])
     assert region == 0  # noqa: S101 - kernels find the region where scratch begins
@@ -199,7 +198,7 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         group_weights=group_weights,
         panels=panels,
         block=tuple(block),
-        items=boxes * chunks,
+        items=-(-problem.groups // split.at_once) * math.prod(blocks) * chunks,
         scratch=scratch.size,
     )
 
@@ -305,14 +304,6 @@ def part_tables(
     return {"part_segments": segments, "part_depth": depths, "blank": [0] * ZEROS}
 
 
-def _read_in_place(problem: Problem, chosen: Sequence[bool]) -> bool:
-    """Tell whether data is most likely read where it lies: channels side by side, as summed."""
-    source = Operand.COARSE if problem.wanted is Operand.FINE else Operand.FINE
-    beside = not str(problem.layout(source)).endswith("x")
-    plain = accumulator(problem.dtype) == numpy_dtype(problem.dtype)
-    return any(chosen) and beside and plain and (problem.groups == 1 or chosen[-1])
-
-
 def _together(arrays: Mapping[str, list[int]], sizes: tuple[int, int], machine: Machine) -> bool:
     """Tell whether all panels of a tile's points should be summed before other points are.
 
@@ -323,8 +314,10 @@ def _together(arrays: Mapping[str, list[int]], sizes: tuple[int, int], machine: 
     depth, row = sizes
     counts = zip(arrays["segment_count"], arrays["segment_depth"], strict=True)
     steps = max(count * length for count, length in counts)
-    small = depth <= SOME_CHANNELS and steps * row <= machine.l1
-    return steps <= MOST_STEPS and (depth <= FEW_CHANNELS or small)
+    few, fits = depth <= FEW_CHANNELS, steps * row <= machine.l1
+    if max(arrays["segment_depth"]) <= FEW_CHANNELS and steps * row <= 2 * machine.l1:
+        return steps <= MOST_STEPS  # runs end before they pay for their beginning
+    return steps <= SOME_STEPS and (few or (depth <= SOME_CHANNELS and fits))
 
 
 def _cut(arrays: Mapping[str, list[int]]) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
 from tconv.plan.blocks import choose_block
-from tconv.plan.boxes import choose_boxes, inside
+from tconv.plan.boxes import choose_boxes, within
 from tconv.plan.cells import cell_columns, neighbours_of
 from tconv.plan.machine import Machine
 from tconv.plan.missed import multiplied_share
@@ -24,6 +24,7 @@ from tconv.plan.tiles import tile_rows, whole_tiles
 from tconv.problem import Problem, accumulator, numpy_dtype
 
 LINE = 64  # bytes that memory is read by
+NEAR = 2  # times the second cache: larger images come from afar
 WAITS = 1.057  # of two stages: several workers wait for each other between them
 
 PRICES: dict[str, dict[str, float]] = {
@@ -31,7 +32,7 @@ PRICES: dict[str, dict[str, float]] = {
         "pairs": 0.167, "singles": 0.249,  # vectors multiplied, in panels of two and of one
         "runs": 0.26, "points": 3.06,  # of channels or taps side by side; of every panel
         "copied": 0.084, "turned": 0.288, "scattered": 0.681,  # elements packed
-        "lines": 3.42,  # of the source that groups share: each of them reads them again
+        "lines": 1.7,  # of the source that groups share: each of them reads them again
         "staged": 5.41,  # points whose channels do not fill vectors, where they lie side by side
         "stored": 0.331, "stored_apart": 0.405,  # elements, where points do; in short lines
         "filled": 0.06, "filled_points": 2.5,  # elements that no tap reaches; side by side, points
@@ -116,15 +117,24 @@ def _gather(problem: Problem, machine: Machine) -> Counts:
     packed = _packed(axes, block) * read
     if beside:
         sizes = read, -(-written // lanes), tile_rows(machine)
-        whole = all(inside(a)[0] <= a.begin and inside(a)[1] >= a.end for a in axes)
-        if not _widened(problem) and (whole or choose_boxes(one, block, sizes) > 1):
+        boxes = 1 if all(map(within, axes)) else choose_boxes(one, block, sizes)
+        if not _widened(problem) and (boxes > 1 or all(map(within, axes))):
             packed = 0
-        touched = math.prod(axis.size_in for axis in axes) * (1 + read * item / LINE)
+        source = math.prod(axis.size_in for axis in axes)
+        touched = source * (1 + read * item / LINE)
+        # Groups of one panel that are read in place take turns at what they share, but for those
+        # at the end that would reach into others' channels.
+        ends = min(1, (lanes * (2 - single) - 1) // written / groups)
+        turns = groups > 1 and panels == 1 and packed == 0 and ends < 1
+        ends = ends if turns else 1
+        near = last.step_in == 1 or groups * source * read * item <= NEAR * machine.l2
         found |= {
             "copied": packed,
             "filled_points": every - points,
-            "lines": touched if groups > 1 else 0,
-            "staged": points if rest not in {0, lanes} or _widened(problem) else 0,
+            "runs": found["runs"] * (not turns),
+            "phases": found["phases"] * (boxes if turns else 1),
+            "lines": touched if groups > 1 and not (turns and near) else 0,
+            "staged": points * ends if rest % lanes or _widened(problem) else 0,
         }
     else:
         found["turned" if read >= lanes else "scattered"] = packed

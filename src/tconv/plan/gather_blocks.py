@@ -1,0 +1,98 @@
+"""How the work of a gather is split: blocks of points, groups together, and chunks of panels."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tconv.plan.blocks import choose_block, divide
+from tconv.plan.boxes import choose_boxes, within
+from tconv.plan.machine import Machine
+from tconv.plan.missed import packing_matters, sorted_axes
+from tconv.plan.phases import AxisPhases
+from tconv.plan.tiles import tile_rows
+from tconv.problem import Operand, Problem, accumulator, numpy_dtype
+
+VECTORS = 2  # of a panel
+SHARED = 128  # bytes of a group's point: less, and cache lines are mostly other groups'
+ENOUGH_ITEMS = 8  # of blocks and groups, where groups could go together
+LINE = 64  # bytes that memory is written by
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Panels, blocks and groups of a gather, and how a block is read."""
+
+    panels: int
+    wide: int  # panels of several vectors
+    joined: bool  # whether a narrow panel goes with the last wide one
+    block: list[int]
+    blocks: list[int]  # how many, by axis
+    chunks: int
+    boxes: int  # that a block is split into to be read in place
+    apart: bool  # whether neighbours do not lie side by side, or may be left out one by one
+    at_once: int  # groups of a work item
+    in_turn: int  # how many work items in a row share a block
+    chosen: tuple[bool, ...]  # axes whose taps are left out where points miss them
+    unpacked: bool  # whether blocks at the border are read in place too
+
+
+def split_gather(problem: Problem, axes: list[AxisPhases], machine: Machine) -> Split:
+    """Return how the work of a gather is split."""
+    lanes = machine.lanes(problem.dtype)
+    columns, item = VECTORS * lanes, machine.vector_bytes // lanes
+    depth, wanted = problem.coarse_channels, problem.fine_channels
+    if problem.wanted is Operand.COARSE:
+        depth, wanted = wanted, depth
+    panels = -(-wanted // columns)
+    wide = panels - (0 < wanted % columns <= lanes)
+    joined = 0 < wide < panels
+    chosen = tuple(sorted_axes(axes, depth, panels))
+    first = choose_block(axes, depth * item, columns * item, machine)
+    unpacked = _read_in_place(problem, chosen) and packing_matters(axes, first, panels)
+
+    def lay(groups: int) -> tuple[list[int], list[int], int, int, bool]:
+        """Return a block of so many groups, how many there are, chunks, and how it is read."""
+        block, point = list(first), groups * depth * item
+        if unpacked or groups > 1:
+            block = choose_block(axes, point, columns * item, machine, in_place=unpacked)
+        sizes = wide * columns if joined else wanted, columns, problem.groups // groups
+        blocks, chunks = divide(block, axes, problem, sizes, machine.l3)
+        if any(chosen):
+            return block, blocks, chunks, 1, False
+        boxes = choose_boxes(axes, block, (depth, -(-wanted // lanes), tile_rows(machine)))
+        return block, blocks, chunks, boxes, boxes > 1 or all(map(within, axes))
+
+    block, blocks, chunks, boxes, in_place = lay(1)
+    # Where groups lie side by side, neighbours do not; but packed they do.
+    apart = in_place and problem.groups > 1 and _beside(problem)
+    at_once = in_turn = 1
+    # Groups that share cache lines go together, or each would fetch the same from afar.
+    if apart and min(depth, wanted) * item < SHARED:
+        if (smaller := lay(problem.groups))[-1]:
+            block, blocks, chunks, boxes, _ = smaller
+        at_once = _groups_at_once(problem.groups, wanted * item, math.prod(blocks) * chunks)
+        in_turn = -(-problem.groups // at_once)
+    apart = apart or chosen[-1]
+    return Split(
+        panels, wide, joined, block, blocks, chunks, boxes, apart, at_once, in_turn, chosen,
+        unpacked,
+    )  # fmt: skip
+
+
+def _groups_at_once(groups: int, point: int, blocks: int) -> int:
+    """Return how many groups a work item takes: all, or some that write whole cache lines."""
+    few = -(-LINE // point)
+    parts = max(1, min(-(-groups // few), -(-ENOUGH_ITEMS // blocks)))
+    size = -(-groups // parts)
+    return min(groups, -(-size // few) * few)
+
+
+def _beside(problem: Problem) -> bool:
+    """Tell whether the channels that are read lie side by side."""
+    return not str(problem.layout(problem.given[0])).endswith("x")
+
+
+def _read_in_place(problem: Problem, chosen: Sequence[bool]) -> bool:
+    """Tell whether data is most likely read where it lies: channels side by side, as summed."""
+    plain = accumulator(problem.dtype) == numpy_dtype(problem.dtype)
+    return any(chosen) and _beside(problem) and plain and (problem.groups == 1 or chosen[-1])
