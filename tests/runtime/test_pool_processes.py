@@ -180,13 +180,16 @@ Tally(items=1, threads=4).run("nap")
 interrupted = 0
 for delay in range(10):
     tally = Tally(items=6, threads=1 + delay % 4)
-    timer = threading.Timer(0.02 + 0.003 * delay, os.kill, (os.getpid(), signal.SIGINT))
-    try:
-        timer.start()
-        while True:
-            tally.run("nap")
-    except KeyboardInterrupt:
-        interrupted += 1
+    for _ in range(5):  # until one is not forgotten
+        timer = threading.Timer(0.02 + 0.003 * delay, os.kill, (os.getpid(), signal.SIGINT))
+        end = time.monotonic() + 2
+        try:
+            timer.start()
+            while time.monotonic() < end:
+                tally.run("nap")
+        except KeyboardInterrupt:
+            interrupted += 1
+            break
     assert len(set(tally.record[:6].tolist())) == 1, tally.record
     run_and_check(threads=4)
 print(interrupted)
