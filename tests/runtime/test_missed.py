@@ -1,5 +1,7 @@
 """Windows that reach far outside small pictures: what is left out adds nothing, exactly."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -46,3 +48,22 @@ def test_such_plans_leave_something_out() -> None:
 
     assert isinstance(recipe, gather_plan.Gather)
     assert recipe.record[gather_plan.FIELDS["words"]] == 1
+
+
+@pytest.mark.parametrize("size", [5, 9, 14])
+@pytest.mark.parametrize("batch", [2, 8])
+def test_signs_of_zero_do_not_depend_on_the_batch(size: int, batch: int) -> None:
+    """Which rows of a tile add zeros depends on their neighbours, and -0 + 0 is +0."""
+    layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
+    axes = (Axis(size, size, 3, 1, 2, 2),) * 2
+    many = Problem(Operand.COARSE, batch, 1, 32, 32, axes, "float32", *layouts, bias=True)
+    weights = np.where(np.random.default_rng(0).random(many.shape(Operand.WEIGHTS)) < 0.01, 1, -1)
+    bias, found = np.full(32, -0.0, np.float32), []
+    for problem in (many, replace(many, batch=1)):
+        out = np.empty(problem.shape(Operand.COARSE), np.float32)
+        run = engine.executable(problem, "direct")
+        packed = run.pack(weights.astype(np.float32))
+        run.run(np.zeros(problem.shape(Operand.FINE), np.float32), packed, bias, out)
+        found.append(np.signbit(out))
+
+    assert (found[0] == found[1]).all()

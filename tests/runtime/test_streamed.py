@@ -1,13 +1,17 @@
 """Results that no cache should keep: whole lines are written past all of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from strategies import whole_numbers
 from tconv import engine
 from tconv.plan.correlate import STREAM as STREAM_WEIGHTS
 from tconv.plan.correlate import Correlate
-from tconv.plan.gather import FIELDS, STREAM, Gather
+from tconv.plan.gather import FIELDS, STREAM, Gather, plan_gather
 from tconv.problem import Axis, Layout, Operand, Problem
+from tconv.runtime.compiled import GatherRunner
 from tconv.runtime.taps import TapRunner
 
 
@@ -24,6 +28,36 @@ LARGE = {
     "a narrow panel": layer(48 + 8, 290),  # lines that two points share
     "float64": layer(40, 240, dtype="float64"),
 }
+
+
+@pytest.mark.parametrize(("groups", "channels"), [(1, 12), (1, 24), (4, 20)])
+@pytest.mark.parametrize("step", [1, 2])
+def test_lines_without_taps_leave_other_channels_alone(
+    groups: int, channels: int, step: int
+) -> None:
+    """Channels of a view that are no whole vectors, or do not lie side by side."""
+    axis = Axis(24, 12, 1, 2, 1, 0)
+    layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
+    problem = Problem(Operand.FINE, 1, groups, 40, channels, (axis, axis), "float32", *layouts)
+    machine = engine.machine()
+    assert not isinstance(machine, str)
+    recipe = plan_gather(problem, replace(machine, l3=1 << 16))
+    assert recipe.record[FIELDS["stream"]] == 1
+    data, weights = (whole_numbers(problem.shape(given), "float32", 3) for given in problem.given)
+    width = (-(-step * groups * channels // 16) + 1) * 16  # points begin with cache lines
+    size = 24 * 24 * width
+    room = np.full(size + 16, 77, np.float32)
+    begin = -room.ctypes.data % 64 // 4
+    whole = room[begin : begin + size].reshape(1, 24, 24, width)
+    out = whole[..., : step * groups * channels : step]
+    run = GatherRunner(problem, recipe)
+    run.run(data, run.pack(weights), None, out)
+    taps, expected = TapRunner(problem), np.empty(out.shape, np.float32)
+    taps.run(data, taps.pack(weights), None, expected)
+
+    np.testing.assert_array_equal(out, expected)
+    out[...] = 77
+    assert (room == 77).all()
 
 
 @pytest.mark.parametrize("askew", [0, 4])  # elements from the border of a cache line

@@ -96,7 +96,10 @@ def fill_lines(  # noqa: PLR0913 - which panels of what
     with counted(b, lines) as line:
         offset = target_line(b, r, block, line.index, (phase, start))
         store(b, offset, where.targets, line.index)
-    sizes = [lines, length, used, r.target_x, r.target_c, where.past]
+    beside = b.icmp_signed("==", r.target_c, number(1))
+    whole = b.icmp_signed("==", b.srem(used, number(shape.lanes)), number(0))
+    past = b.and_(where.past, b.and_(beside, whole))
+    sizes = [lines, length, used, r.target_x, r.target_c, past]
     b.call(fill, [where.target, place(b, where.bias, channel), where.targets, *sizes])
 
 

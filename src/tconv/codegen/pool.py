@@ -28,6 +28,7 @@ from tconv.codegen.build import (
     VOID,
     counted,
     function,
+    larger,
     load,
     number,
     place,
@@ -180,7 +181,8 @@ def _emit_work(module: ir.Module, parts: _Parts, host: Host) -> None:
     b.position_at_end(accept)
     begun = now(b, host)
     b.call(parts.share, [pool, index])
-    b.store(b.sub(now(b, host), begun), took)
+    passed = b.sub(now(b, host), begun)  # less than nothing where processors' clocks differ
+    b.store(larger(b, passed, number(0)), took)
     before = b.atomic_rmw("xchg", state, I32(IDLE), ORDER)
     with b.if_then(_is(b, before, I32(AWAITED)), likely=False):
         b.call(parts.wake, [state])

@@ -25,6 +25,7 @@ from tconv.codegen.build import (
     splat,
     store,
     stream,
+    zeros,
 )
 from tconv.codegen.stored import widened_line
 
@@ -150,7 +151,10 @@ def emit_tile(module: ir.Module, tile: Tile, *, spread: bool = False) -> ir.Func
     write = stream if tile.past else store
     for target, vectors in targets:
         for v in range(vectors):
-            write(b, next(totals), target, number(v * tile.lanes))
+            total = next(totals)
+            if tile.listed:  # which rows add zeros depends on their neighbours: no sum is -0
+                total = b.fadd(total, zeros(total.type))
+            write(b, total, target, number(v * tile.lanes))
     b.ret_void()
     return made
 

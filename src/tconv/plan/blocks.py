@@ -20,6 +20,7 @@ EVEN_ITEMS = 32  # that end together in any case
 EVEN_PANELS = 8  # of a chunk, at least, that is there only for that
 LONG_LINES = 24  # times longer than a block is high, about, for windows that overlap
 WHOLE_LINES = 512  # likewise, where that costs nothing
+MOST_PADDED = 8  # parts of the last cache that a block with padding may take
 
 
 def choose_block(
@@ -30,7 +31,8 @@ def choose_block(
     What they read (``point`` bytes each) should stay in less than half of the second-level cache,
     and the ``sums`` bytes of one panel in a quarter of it.  But a block of few points reads every
     weight for next to nothing: then the last cache must do.  Of data that is read ``in_place``
-    only what the picture has counts, and nothing is packed again.
+    only what the picture has counts, and nothing is packed again; but there must be room to pack
+    it, padding too, for arrays that cannot be read so.
     """
     sizes = [axis.end - axis.begin for axis in axes]
     block = list(sizes)
@@ -40,7 +42,7 @@ def choose_block(
     def too_large() -> bool:
         points = math.prod(block)
         read, kept = point * _read(axes, block), sums * axes[-1].step_out * points
-        if in_place and read <= machine.l3 // 2:
+        if in_place and read <= machine.l3 // MOST_PADDED:
             read = point * _read(axes, block, inside=True)
         most = machine.l2 * 9 // 20 if points > FEW_POINTS else max(machine.l3 // 16, least)
         return read > most or kept > machine.l2 // 4
