@@ -9,7 +9,7 @@ import pytest
 
 from codegen.meanings import Array, Code, pack_row_meaning, store_row_meaning
 from strategies import whole_numbers
-from tconv.codegen.rows import emit_pack_row, emit_store_row
+from tconv.codegen.rows import LONG_LINE, emit_pack_row, emit_store_row
 from tconv.jit import host_machine
 from tconv.problem import accumulator, numpy_dtype
 
@@ -61,7 +61,8 @@ def test_a_packed_row_equals_its_meaning(dtype: str, layout: str) -> None:
     made, name, _ = code(dtype)
     sizes = around(host_machine().lanes(dtype))
     places = [(0, 0, 0), (2, 0, 0), (1, 3, 0), (0, 0, 3), (1, 2, 5)]
-    for count, depth, (before, after, between) in product(sizes, sizes, places):
+    counts = *sizes, LONG_LINE, LONG_LINE + 3
+    for count, depth, (before, after, between) in product(counts, sizes, places):
         pitch = depth + between
         steps = LAYOUTS[layout](count, depth)
         span, start = room(count, depth, steps)

@@ -35,6 +35,7 @@ from tconv.codegen.stored import (
 
 BYTE = ir.IntType(8).as_pointer()
 COPIED = 4  # vectors at a time
+LONG_LINE = 256  # points
 SUMMED = {"float32": "float32", "float64": "float64", "float16": "float32", "bfloat16": "float32"}
 
 
@@ -93,13 +94,21 @@ def _pack_planes(  # noqa: PLR0913 - the emitted function's own arguments
     neighbours = b.icmp_signed("==", x_step, number(1))
     square_x = b.select(neighbours, if_enough(b, count, lanes), number(0))
     vectors_c = if_enough(b, depth, lanes)
-    with covered(b, square_x, lanes) as x, covered(b, vectors_c, lanes) as c:
-        # All channels of a point before the next: its lines are written once.
+
+    def turn(x: ir.Value, c: ir.Value) -> None:
         first = place(b, place(b, source, b.mul(c, c_step)), x)
         rows = [place(b, first, b.mul(number(i), c_step)) for i in range(lanes)]
         target = place(b, place(b, begin, b.mul(x, pitch)), c)
         for i, row in enumerate(_turned(b, rows, dtype, lanes)):
             store(b, row, target, b.mul(number(i), pitch))
+
+    # All channels of some points before the next, whose lines are then written once; but long
+    # lines are read one after the other, which machines foresee.
+    with b.if_else(b.icmp_signed(">=", square_x, number(LONG_LINE))) as (long, short):
+        with long, covered(b, vectors_c, lanes) as c, covered(b, square_x, lanes) as x:
+            turn(x, c)
+        with short, covered(b, square_x, lanes) as x, covered(b, vectors_c, lanes) as c:
+            turn(x, c)
     with covered(b, vectors_c, lanes) as c:
         planes = [place(b, source, b.mul(b.add(c, number(i)), c_step)) for i in range(lanes)]
         with counted(b, count, first=square_x) as point:
