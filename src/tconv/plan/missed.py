@@ -7,6 +7,7 @@ point meets is a set of bits, one for each segment: the product of what it meets
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import product
 
 from tconv.plan.machine import Machine
@@ -44,6 +45,7 @@ def meetings(axis: AxisPhases, phase: int) -> int:
     return found
 
 
+@lru_cache(maxsize=256)  # asked for by estimates and by plans
 def met_share(axis: AxisPhases) -> float:
     """Return which part of all products on an axis has anything to multiply."""
     every = sum(
@@ -59,8 +61,18 @@ def sorted_axes(axes: Sequence[AxisPhases], depth: int, panels: int) -> list[boo
 
     If leaving out taps does not pay, on none.
     """
-    pays = depth >= LEAST_DEPTH and _time(axes, depth, panels) < PAYS
+    pays = depth >= LEAST_DEPTH and math.prod(map(_least_met, axes)) < PAYS
+    pays = pays and _time(axes, depth, panels) < PAYS
     return [pays and met_share(axis) < 1 for axis in axes]
+
+
+def _least_met(axis: AxisPhases) -> float:
+    """Return which part of all products on an axis meets something at least, without counting.
+
+    Only points near a border miss taps.
+    """
+    near = 2 * -(-axis.span // axis.step_in)
+    return max(0.0, 1 - near / max(1, axis.end - axis.begin))
 
 
 def _time(axes: Sequence[AxisPhases], depth: int, panels: int) -> float:
@@ -98,18 +110,19 @@ def _mixed(axes: Sequence[AxisPhases]) -> float:
     """
     classes, points = 1.0, 1.0
     for axis in axes:
-        counts = [_classes(axis, phase) for phase in range(len(axis.ranges))]
-        points *= sum(max(0, high - low) for low, high in axis.ranges) / len(counts)
-        classes *= sum(counts) / len(counts)
+        points *= sum(max(0, high - low) for low, high in axis.ranges) / len(axis.ranges)
+        classes *= _classes(axis)
     return 1.0 if points <= LARGE_TILE else min(1.0, MIXED * LARGE_TILE * (classes - 1) / points)
 
 
-def _classes(axis: AxisPhases, phase: int) -> int:
+@lru_cache(maxsize=256)
+def _classes(axis: AxisPhases) -> float:
     """Return how many different taps points of a phase meet, about: from border to border."""
-    (low, high), step = axis.ranges[phase], axis.step_in
-    ends = {-((offset - size) // step) for offset in axis.offsets[phase]
-            for size in (0, axis.size_in)}  # fmt: skip
-    return 1 + sum(low < end < high for end in ends)
+    step, found = axis.step_in, 0
+    for (low, high), offsets in zip(axis.ranges, axis.offsets, strict=True):
+        ends = {-((offset - size) // step) for offset in offsets for size in (0, axis.size_in)}
+        found += 1 + sum(low < end < high for end in ends)
+    return found / len(axis.ranges)
 
 
 def packing_matters(axes: Sequence[AxisPhases], block: Sequence[int], panels: int) -> bool:
@@ -143,12 +156,13 @@ def met_tables(
             lists[-1] = lists[-1][:1]  # neighbours are one segment
         period = count
         for offsets, wanted in zip(lists, chosen, strict=True):
-            apart = period // max(1, len(offsets))
-            met.append(len(offsets) if wanted else 0)
-            for tap, offset in enumerate(offsets if wanted else ()):
-                mine = _bits(apart, period, count) << (tap * apart)
-                met += [offset, *_words(mine, words)]
-            period = apart
+            taps = len(offsets)
+            met.append(taps if wanted else 0)
+            if wanted:
+                for offset, mine in zip(offsets, _own(taps, period, count, words), strict=True):
+                    met.append(offset)
+                    met += mine
+            period //= max(1, taps)
     return {"met_start": starts, "met": met}, words
 
 
@@ -182,6 +196,14 @@ def list_rooms(
 def list_entries(segments: int) -> int:
     """Return how many numbers the list of so many segments takes."""
     return 1 + ENTRY * segments
+
+
+@lru_cache(maxsize=256)  # the same for all phases with as many taps
+def _own(taps: int, period: int, count: int, words: int) -> tuple[list[int], ...]:
+    """Return which segments are each tap's own, as words: they come again with a period."""
+    apart = period // max(1, taps)
+    first = _bits(apart, period, count)
+    return tuple(_words(first << (tap * apart), words) for tap in range(taps))
 
 
 def _bits(run: int, period: int, count: int) -> int:
