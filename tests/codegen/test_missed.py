@@ -8,8 +8,9 @@ import pytest
 from codegen.meanings import Code
 from strategies import whole_numbers
 from tconv.codegen.missed import emit_list, emit_note, emit_sort
-from tconv.codegen.tile import ENTRY, LISTED_ROWS, Tile, emit_tile
+from tconv.codegen.tile import Tile, emit_tile
 from tconv.jit import host_machine
+from tconv.plan.missed import ENTRY, LISTED_ROWS
 
 ROWS = (4, 6, 8)
 LANES = host_machine().lanes("float32")

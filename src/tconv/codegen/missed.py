@@ -28,10 +28,9 @@ from tconv.codegen.build import (
     splat,
     store,
 )
-from tconv.codegen.tile import ENTRY, LISTED_ROWS
+from tconv.plan.missed import BITS, ENTRY, LISTED_ROWS
 
 TABLE = I64.as_pointer()
-BITS = 64
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,9 @@ from tconv.codegen.build import (
     zeros,
 )
 from tconv.codegen.stored import widened_line
+from tconv.plan.missed import ENTRY, LISTED_ROWS
 
 UNROLL, FEW_SUMS = 4, 8
-LISTED_ROWS, ENTRY = 8, 10  # of a segment: addresses of any tile's rows, steps before it, its own
 FLAGS = ("far", "across", "past", "listed", "joined")
 
 

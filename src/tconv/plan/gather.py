@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from tconv.plan.boxes import WHOLE, inside
-from tconv.plan.gather_blocks import split_gather
+from tconv.plan.gather_blocks import VECTORS, split_gather
 from tconv.plan.machine import Machine
 from tconv.plan.missed import kept_pitch, list_rooms, met_tables
 from tconv.plan.phases import AxisPhases, all_phases
@@ -113,8 +113,8 @@ class Gather:
 
 def plan_gather(problem: Problem, machine: Machine) -> Gather:
     """Lay out blocks, phases, panels and tables for FINE or COARSE."""
-    lanes, vectors = machine.lanes(problem.dtype), 2
-    columns = lanes * vectors
+    lanes = machine.lanes(problem.dtype)
+    columns = lanes * VECTORS
     axes = all_phases(problem)
     depth, wanted = problem.coarse_channels, problem.fine_channels
     if problem.wanted is Operand.COARSE:
@@ -192,7 +192,7 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
     arrays["segments_in_place"] = [0] * len(arrays["segments"])
     return Gather(
         lanes=lanes,
-        vectors=vectors,
+        vectors=VECTORS,
         record=make_record(SCALARS, ARRAYS, numbers, arrays),
         runs=tuple(runs),
         group_weights=group_weights,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import product
 
+from tconv.plan.boxes import inside
 from tconv.plan.machine import Machine
 from tconv.plan.phases import AxisPhases
 
@@ -22,7 +23,8 @@ MIXED = 0.12  # of what the rows of a tile miss, that is multiplied where they d
 LEAST_DEPTH = 12  # channels: shorter segments are over before the next one is found
 LISTS = 3  # of the second cache: what lists of segments may take
 PACKED = 16  # points that a panel multiplies in a small part of the time that one is packed in
-ENTRY = 10  # numbers of a listed segment
+LISTED_ROWS = 8  # addresses of a listed segment, as many as any tile has rows
+ENTRY = LISTED_ROWS + 2  # numbers of one: also the steps before it, and its own
 LARGE_TILE = 6  # rows of most tiles
 TILE = 3  # rows of any tile, at least
 SPARE = 8  # entries that are read behind the last, and mean nothing
@@ -69,10 +71,11 @@ def sorted_axes(axes: Sequence[AxisPhases], depth: int, panels: int) -> list[boo
 def _least_met(axis: AxisPhases) -> float:
     """Return which part of all products on an axis meets something at least, without counting.
 
-    Only points near a border miss taps.
+    Points that read nothing outside meet all of theirs.
     """
-    near = 2 * -(-axis.span // axis.step_in)
-    return max(0.0, 1 - near / max(1, axis.end - axis.begin))
+    low, high = inside(axis)
+    whole = min(high, axis.end) - max(low, axis.begin)
+    return max(0, whole) / max(1, axis.end - axis.begin)
 
 
 def _time(axes: Sequence[AxisPhases], depth: int, panels: int) -> float:
