@@ -14,7 +14,8 @@ FEW_ITEMS = 8  # leave some workers idle while others end theirs
 ENOUGH_POINTS = 48  # to read every weight for
 SOME_POINTS = 16  # likewise, where a worker would have nothing to do
 PACKED = 128  # multiplications in the time of a point that is packed, of each channel, and some
-WORTH, WORTH_LITTLE = 4_000_000, 1_200_000  # flops of a work item; of the first few of them
+WORTH, WORTH_LITTLE = 4_000_000, 600_000  # flops of a work item; of the first few of them
+BYTE = 5  # flops that are done while one is read or written
 WORTH_READING = 800_000  # bytes of weights, likewise
 EVEN_ITEMS = 32  # that end together in any case
 EVEN_PANELS = 8  # of a chunk, at least, that is there only for that
@@ -201,8 +202,13 @@ def box_sizes(sizes: Sequence[int], block: Sequence[int], groups: int) -> list[i
 
 def worth(problem: Problem) -> int:
     """Return how many work items a problem is worth, by multiplications and by weights read."""
-    flops, read = problem.flops(), _weights(problem)
-    return max(flops // WORTH + read // WORTH_READING, min(FIRST_ITEMS, flops // WORTH_LITTLE))
+    return max(problem.flops() // WORTH + _weights(problem) // WORTH_READING, first_items(problem))
+
+
+def first_items(problem: Problem) -> int:
+    """Return how many work items a small problem is worth: of three, one of two workers has two."""
+    items = (problem.flops() + BYTE * problem.bytes()) // WORTH_LITTLE
+    return FIRST_ITEMS if items > 2 else items
 
 
 def _weights(problem: Problem) -> int:
