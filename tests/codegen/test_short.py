@@ -9,7 +9,8 @@ import pytest
 import strategies
 from codegen.meanings import Array, Code, paired
 from tconv import reference
-from tconv.codegen.short import UNROLL, emit_short_tile, short_tile_meaning
+from tconv.codegen.short import UNROLL, emit_short_line, emit_short_tile, short_tile_meaning
+from tconv.codegen.short_runs import LONG, PART
 from tconv.codegen.tile import Tile
 from tconv.jit import host_machine
 from tconv.plan.gather import (
@@ -44,6 +45,13 @@ def code() -> tuple[Code, dict[Tile, str]]:
     """Compile all tiles at once."""
     made = Code()
     return made, {tile: made.add(emit_short_tile(made.module, tile)) for tile in TILES}
+
+
+@cache
+def line_code() -> tuple[Code, dict[Tile, str]]:
+    """Compile all tiles along lines at once."""
+    made = Code()
+    return made, {tile: made.add(emit_short_line(made.module, tile)) for tile in TILES}
 
 
 def whole_numbers(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
@@ -83,6 +91,31 @@ def test_a_tile_equals_its_meaning(tile: Tile, steps: int) -> None:
 
 
 @pytest.mark.parametrize("tile", TILES, ids=lambda tile: tile.name)
+@pytest.mark.parametrize("more", [0, 1, 3, 4, 6, 11])
+def test_tiles_along_a_line_equal_their_meaning(tile: Tile, more: int) -> None:
+    """As many points as a tile has and more, whole tiles or not, at steps of their own."""
+    made, names = line_code()
+    length, panels, steps, apart = tile.rows + more, 2, 5, 3
+    pitch = panels * tile.columns + 2
+    sums = accumulator(tile.dtype).name
+    data = whole_numbers((100 + length * apart,), sums, 1)
+    weights = whole_numbers((panels, steps, tile.columns), tile.dtype, 2)
+    bias = whole_numbers((panels * tile.columns,), sums, 3)
+    offsets = places(steps, 90, 4)
+    targets = GUARD + np.arange(length) * pitch
+    expected = np.full(2 * GUARD + length * pitch, 99, sums)
+    computed = expected.astype(numpy_dtype(tile.dtype))
+    between = tile.columns, tile.columns, 0
+    rows, wide = np.arange(length) * apart, weights.astype(sums)
+    short_tile_meaning(expected, bias, data, wide, targets, rows, offsets, between)
+    numbers = length, apart, pitch, steps, panels, steps * tile.columns, *between
+    packed = paired(weights, tile.lanes)
+    made.call(names[tile], computed[GUARD:], bias, data, packed, offsets, *numbers)
+
+    np.testing.assert_array_equal(computed.astype(sums), expected)
+
+
+@pytest.mark.parametrize("tile", TILES, ids=lambda tile: tile.name)
 def test_panels_of_groups_reach_into_those_behind(tile: Tile) -> None:
     """Panels with data and places of their own are written in order, so the later ones stay."""
     made, names = code()
@@ -105,6 +138,7 @@ def test_panels_of_groups_reach_into_those_behind(tile: Tile) -> None:
 
 
 LANES = host_machine().lanes("float32")
+LINES = LONG - 1, LONG, LONG + 5, 2 * PART - 1, 2 * PART + 2  # points that borders are taken from
 WRITTEN = sorted({LANES, 2 * LANES - 1, 2 * LANES, 2 * LANES + 1, 3 * LANES, 4 * LANES, 100})
 
 
@@ -116,7 +150,8 @@ def test_layers_that_read_few_channels_are_right(
     read: int, wanted: Operand, written: int, dtype: str
 ) -> None:
     """Panels of whole vectors and others, points that fill tiles and do not, a bias."""
-    for taps, size in ((1, 5), (3, 13), (5, 7), (SOME_STEPS // 2, 6)):
+    sizes = (1, 5), (3, 13), (5, 7), (SOME_STEPS // 2, 6), *((3, size) for size in LINES)
+    for taps, size in sizes:
         axes = tuple(Axis(2 * n, n, k, 2, 1, k // 2) for n, k in ((3, min(taps, 5)), (size, taps)))
         coarse, fine = (written, read) if wanted is Operand.COARSE else (read, written)
         layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
@@ -140,7 +175,7 @@ def test_layers_that_read_few_channels_are_right(
 def test_groups_that_lie_side_by_side_take_turns(written: int, wanted: Operand) -> None:
     """Read in place and packed at borders, in vectors that reach into other groups or do not."""
     for groups, read, pad in product((2, 3, 17), (1, 5), (0, 1)):
-        axes = tuple(Axis(n + 2 - 2 * pad, n, 3, 1, 1, pad) for n in (4, 23))
+        axes = tuple(Axis(n + 2 - 2 * pad, n, 3, 1, 1, pad) for n in (4, LONG + 7))
         coarse, fine = (written, read) if wanted is Operand.COARSE else (read, written)
         layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
         problem = Problem(wanted, 2, groups, coarse, fine, axes, "float32", *layouts, bias=True)

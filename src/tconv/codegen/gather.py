@@ -18,7 +18,6 @@ from tconv.codegen.block import (
     ask_for_region,
     emit_block,
     emit_box,
-    emit_line_offset,
     target_line,
 )
 from tconv.codegen.build import (
@@ -30,17 +29,16 @@ from tconv.codegen.build import (
     advancing,
     counted,
     function,
-    larger,
     load,
     number,
     place,
     smaller,
-    store,
 )
 from tconv.codegen.places import Place, find_place, of_group, read_in_place
+from tconv.codegen.points import fill_tables, settle_phase
 from tconv.codegen.rows import zero_fill
-from tconv.codegen.short import emit_short_tiles, run_short, sum_short
-from tconv.codegen.sorted_points import fill_sorted, repeat_last
+from tconv.codegen.short_runs import Short, along_lines, emit_short, run_short, sum_short
+from tconv.codegen.sorted_points import fill_sorted
 from tconv.codegen.sums import Kinds, Parts, emit_parts, emit_sums, find_data, sums_direct
 from tconv.plan.gather import ARRAYS, FIELDS
 
@@ -49,7 +47,7 @@ def emit_gather(module: ir.Module, shape: KernelShape, kinds: Kinds = Kinds()) -
     """Emit ``gather(record, scratch, item)``, public, with some kinds of tiles."""
     pointer = FLOATS[shape.dtype].as_pointer()
     parts = emit_parts(module, shape, kinds)
-    short = emit_short_tiles(module, shape) if kinds.few else {}
+    short = emit_short(module, shape) if kinds.few else None
     fill = emit_fill_lines(module, shape)
     made, b = function(
         module, f"gather_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
@@ -72,7 +70,7 @@ def emit_gather(module: ir.Module, shape: KernelShape, kinds: Kinds = Kinds()) -
         box, some = emit_box(b, r, whole, turn.index)
         with b.if_then(some, likely=True):
             # Groups of one panel that lie side by side, and are not packed, take turns at a tile.
-            fused = read_in_place(b, r, shape, box) if short else ir.Constant(I1, 0)
+            fused = read_in_place(b, r, shape, box) if short is not None else ir.Constant(I1, 0)
             fused = b.and_(fused, b.icmp_signed("==", r.panels, number(1)))
             count = b.sub(groups, group)
             together = b.select(fused, count, number(1))
@@ -98,7 +96,7 @@ def _run_box(  # noqa: PLR0913 - which panels of what
     b: ir.IRBuilder,
     r: Record,
     shape: KernelShape,
-    functions: tuple[Parts, dict[int, list[ir.Function]], ir.Function | None],
+    functions: tuple[Parts, Short | None, ir.Function | None],
     block: Block,
     where: Place,
     panels: tuple[ir.Value, ir.Value, ir.Value],
@@ -116,19 +114,27 @@ def _run_box(  # noqa: PLR0913 - which panels of what
                 mine = of_group(b, r, shape, where, one.index)
                 fill_lines(b, r, shape, fill, block, mine, (phase.index, lines, first, last))
         with b.if_then(b.icmp_signed(">", reached, number(0)), likely=True):
-            if parts.missed is None:
-                fill_tables(b, r, block, where, (phase.index, lines))
+            both, whole = (phase.index, lines), STORED[shape.dtype] == FLOATS[shape.dtype]
+            if parts.missed is not None:
+                fill_sorted(b, r, parts.missed, block, where, both)
             else:
-                fill_sorted(b, r, parts.missed, block, where, (phase.index, lines))
-            stored, done = run_short(b, r, shape, short, where, phase.index, (first, last), groups)
-            if short and STORED[shape.dtype] == FLOATS[shape.dtype]:
+                skipped = None if short is None else partial(along_lines, b, r, shape)
+                fill_tables(b, r, block, where, both, skipped)
+            done = first
+            if short is not None:
+                these = first, last, groups
+                stored, done = run_short(b, r, shape, short, block, where, both, these)
+            if short is not None and whole:
                 with counted(b, groups, first=stored) as one:
                     mine = of_group(b, r, shape, where, one.index)
                     with counted(b, last, first=done) as panel:
-                        sum_short(b, r, shape, short, mine, phase.index, panel.index)
+                        sum_short(b, r, shape, short, block, mine, both, panel.index)
                         numbers = phase.index, panel.index, number(0), shape.columns
                         _store_panel(b, r, parts.store_row, block, mine, lines, numbers)
                 return
+            if short is not None:
+                with b.if_then(b.icmp_signed("<", done, last)):
+                    fill_tables(b, r, block, where, both)
             if fill is not None:
                 fill_points(b, r, shape, fill, where, phase.index, (done, last))
             direct = partial(sums_direct, b, r, shape)
@@ -144,66 +150,6 @@ def _run_box(  # noqa: PLR0913 - which panels of what
                     with b.if_then(b.not_(direct(panel.index))):
                         _store_panel(b, r, parts.store_row, block, where, lines,
                                      (phase.index, panel.index, sums, shape.columns))  # fmt: skip
-
-
-def settle_phase(b: ir.IRBuilder, r: Record, block: Block, phase: ir.Value) -> ir.Value:
-    """Note which points of the block a phase has; return how many lines of them."""
-    with counted(b, r.outer, [phase, number(1)]) as axis:
-        d = b.sub(b.sub(r.outer, number(1)), axis.index)
-        rest, lines = axis.carried
-        count = r.at("axis_phases", d)
-        entry = b.add(b.mul(d, r.most_phases), b.srem(rest, count))
-        low = larger(b, load(b, block.starts, d), r.at("phase_low", entry))
-        high = smaller(b, load(b, block.stops, d), r.at("phase_high", entry))
-        extent = larger(b, b.sub(high, low), number(0))
-        store(b, low, block.lows, d)
-        store(b, extent, block.extents, d)
-        axis.carried = [b.sdiv(rest, count), b.mul(lines, extent)]
-    return axis.carried[1]
-
-
-def fill_tables(
-    b: ir.IRBuilder,
-    r: Record,
-    block: Block,
-    where: Place,
-    phase_lines: tuple[ir.Value, ir.Value],
-) -> None:
-    """Note for every point of every phase of the last axis what it reads and where it goes."""
-    phase, lines = phase_lines
-    step = b.mul(r.step_in, where.data.point_step)
-    apart, between = (b.mul(r.step_out, each) for each in (r.target_x, r.sums_point))
-    tables = where.rows, where.places, where.targets
-    with counted(b, r.phases) as x:
-        low = larger(b, block.start, r.at("last_low", x.index))
-        high = smaller(b, block.stop, r.at("last_high", x.index))
-        length = larger(b, b.sub(high, low), number(0))
-        store(b, b.mul(length, lines), where.counts, x.index)
-        base = b.mul(x.index, r.points)
-        first = b.add(b.add(b.mul(low, r.step_out), r.shift_out), x.index)
-        with counted(b, lines) as line:
-            offset = emit_line_offset(b, r, block, line.index, where.data.line_steps)
-            entry = b.add(base, b.mul(line.index, length))
-            written = b.add(b.mul(line.index, r.sums_pitch), x.index)
-            target = target_line(b, r, block, line.index, (phase, b.mul(first, r.target_x)))
-            begins = b.sub(low, block.start)
-            before = b.add(written, b.mul(begins, r.step_out))
-            each = [
-                b.add(offset, b.mul(begins, step)),
-                b.mul(before, r.sums_point),
-                target,
-            ]
-            with counted(b, length, each) as point:
-                index = b.add(entry, point.index)
-                for table, value in zip(tables, point.carried, strict=True):
-                    store(b, value, table, index)
-                point.carried = [
-                    b.add(value, further)
-                    for value, further in zip(point.carried, (step, between, apart), strict=True)
-                ]
-        filled = b.add(base, b.mul(length, lines))
-        with b.if_then(b.icmp_signed(">", length, number(0))), counted(b, r.spare) as more:
-            repeat_last(b, where, filled, more.index)
 
 
 def _store_panel(  # noqa: PLR0913 - which panel of what

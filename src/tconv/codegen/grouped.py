@@ -27,10 +27,10 @@ from tconv.codegen.build import (
     place,
     smaller,
 )
-from tconv.codegen.gather import settle_phase
 from tconv.codegen.grouped_direct import Line, Place, run_direct
 from tconv.codegen.meetings import Tables
 from tconv.codegen.panels import Packing, emit_pack_groups, emit_store_groups, first_group
+from tconv.codegen.points import settle_phase
 from tconv.codegen.sweep import sweep_arguments
 from tconv.codegen.sweep_record import SWEEP_NUMBERS, Sweep, find_sweep, whole_lines
 from tconv.plan.grouped import ARRAYS, FIELDS, MEETING, PAIRED

@@ -30,9 +30,9 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
-from tconv.codegen.gather import settle_phase
 from tconv.codegen.plane_rows import emit_pack_planes, emit_store_phases, emit_store_planes
 from tconv.codegen.plane_tile import HIDDEN, emit_plane_tile, lines_together, vector_runs
+from tconv.codegen.points import settle_phase
 from tconv.codegen.stored import covered
 from tconv.plan.planes import ARRAYS, FIELDS
 

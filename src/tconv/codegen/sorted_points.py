@@ -8,6 +8,7 @@ from tconv.codegen.block import Block, Record, emit_line_offset, target_line
 from tconv.codegen.build import advancing, counted, larger, load, number, place, smaller, store
 from tconv.codegen.missed import Missed, missed_places
 from tconv.codegen.places import Place
+from tconv.codegen.points import repeat_last
 
 
 def fill_sorted(  # noqa: PLR0913 - the same for points that miss taps
@@ -155,10 +156,3 @@ def _note_line(
         taps = b.mul(count, b.add(words, number(1)))
         axis.carried[0] = place(b, axis.carried[0], b.add(taps, number(1)))
     return axis.carried[0]
-
-
-def repeat_last(b: ir.IRBuilder, where: Place, filled: ir.Value, more: ir.Value) -> None:
-    """Let a row of the last tile past the last point do what that one does."""
-    for table in (where.rows, where.places, where.targets):
-        repeated = load(b, table, b.sub(filled, number(1)))
-        store(b, repeated, table, b.add(filled, more))

@@ -31,8 +31,8 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
-from tconv.codegen.gather import settle_phase
 from tconv.codegen.patches import emit_transform_data, emit_transform_result
+from tconv.codegen.points import settle_phase
 from tconv.codegen.rows import emit_pack_row, emit_store_row
 from tconv.codegen.tile import Tile, emit_tile
 from tconv.codegen.winograd_products import Place, emit_products

@@ -137,11 +137,7 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
     sums_pitch = last.step_out * block[-1]
     sums_panel = math.prod(block[:-1]) * sums_pitch * columns
     arrays |= part_tables(arrays, (math.prod(block), columns * item), machine)
-    steps_together = (
-        not words
-        and (not joined or wide > 1)
-        and _together(arrays, (depth, panels * columns * item), machine)
-    )
+    steps_together = not words and _together(arrays, (depth, panels * columns * item), machine)
     panels_at_once = (
         min(a_chunk, max(1, machine.l2 // 2 // (sums_panel * item))) if _cut(arrays) else 1
     )

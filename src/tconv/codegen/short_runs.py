@@ -1,0 +1,238 @@
+"""Runs of gathers of few terms: over tables of points, or along lines that are long enough."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tconv.codegen.block import Block, KernelShape, Record
+from tconv.codegen.build import I64, counted, larger, load, number, place, smaller, store
+from tconv.codegen.places import Place
+from tconv.codegen.points import line_begins, point_steps, points_of
+from tconv.codegen.runs import rows_of
+from tconv.codegen.short import emit_short_line, emit_short_tile
+from tconv.codegen.tile import Tile
+from tconv.plan.gather import MOST_STEPS
+
+PART = 48  # points of a line, whole tiles of any kind, that all panels are summed for in turn
+LONG = 24  # points of a line that pays for what begins with it
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """Tiles of few terms, by vectors."""
+
+    tiles: dict[int, list[ir.Function]]  # large and small, for points in tables
+    lines: dict[int, ir.Function]  # large, for lines of points
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Panels of so many vectors: from which on, how many, and where they are summed to."""
+
+    vectors: int
+    panel: ir.Value
+    count: ir.Value
+    into: ir.Value
+    stored: bool  # in the target, or in scratch as other sums
+
+
+def emit_short(module: ir.Module, shape: KernelShape) -> Short:
+    """Emit the tiles."""
+
+    def tile(rows: int, vectors: int) -> Tile:
+        return Tile(rows, vectors, shape.lanes, shape.dtype)
+
+    kinds = {vectors: rows_of(shape, vectors) for vectors in sorted({1, shape.vectors})}
+    return Short(
+        {v: [emit_short_tile(module, tile(some, v)) for some in rows] for v, rows in kinds.items()},
+        {v: emit_short_line(module, tile(rows[0], v)) for v, rows in kinds.items()},
+    )
+
+
+def along_lines(b: ir.IRBuilder, r: Record, shape: KernelShape, length: ir.Value) -> ir.Value:
+    """Return how many points of a line of some length are summed by tiles along it.
+
+    The others are taken from tables, where tiles go on in the next line.
+    """
+    wide, narrow = (number(rows_of(shape, vectors)[0]) for vectors in (shape.vectors, 1))
+    rows = b.select(_is(b, ">", r.wide_panels, 0), wide, narrow)
+    whole = b.sub(length, b.srem(length, rows))
+    return b.select(_is(b, ">=", length, LONG), whole, number(0))
+
+
+def run_short(  # noqa: PLR0913 - which panels of what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    short: Short,
+    block: Block,
+    where: Place,
+    phase_lines: tuple[ir.Value, ir.Value],
+    panels: tuple[ir.Value, ir.Value, ir.Value],
+) -> tuple[ir.Value, ir.Value]:
+    """Sum and store panels to the target if they go together; return the first not done, twice.
+
+    The panels are from, to, and of how many groups.  Their channels must lie side by side in the
+    target.  Of one group these are panels of whole vectors.  Of several groups, which have one
+    panel each, it is as many as a whole vector may write: what reaches into groups behind is
+    written again by those.
+    """
+    first, last, groups = panels
+    full = b.sdiv(r.columns, number(shape.columns))
+    wide = larger(b, b.sub(smaller(b, full, last), first), number(0))
+    left = b.sub(r.columns, b.mul(full, number(shape.columns)))
+    narrow = b.icmp_signed("==", left, number(shape.lanes))
+    narrow = b.zext(b.and_(narrow, b.icmp_signed("<", full, last)), I64)
+    several = _is(b, ">", groups, 1)
+    alike = _is(b, "<=", r.columns, shape.lanes)  # one vector of each
+    width = b.select(alike, number(shape.lanes), number(shape.columns))
+    reached = b.sdiv(b.sub(width, number(1)), r.columns)
+    whole = larger(b, b.sub(groups, reached), number(0))
+    plain = b.and_(_is(b, "==", r.activate, 0), _is(b, "==", r.target_c, 1))
+    together = b.and_(_is(b, "!=", r.together, 0), plain)
+    with b.if_then(together):
+        none = number(0)
+        counts = (
+            b.select(several, b.select(alike, none, whole), wide),
+            b.select(several, b.select(alike, whole, none), narrow),
+        )
+        starts = first, b.select(several, none, full)
+        columns = number(shape.columns)
+        steps = [
+            b.select(several, mine, other)
+            for mine, other in (
+                (r.group_weights, r.at("panel_weights", phase_lines[0])),
+                (r.target_g, columns),
+                (columns, columns),
+                (r.source_g, none),
+            )
+        ]
+        runs = [
+            _Run(vectors, start, count, place(b, where.target, b.mul(start, columns)), stored=True)
+            for vectors, start, count in zip((shape.vectors, 1), starts, counts, strict=True)
+        ]
+        _run_panels(b, r, shape, short, block, where, phase_lines, (runs, steps))
+    done = b.add(b.add(first, wide), narrow)
+    return (
+        b.select(b.and_(together, several), whole, number(0)),
+        b.select(b.and_(together, b.not_(several)), done, first),
+    )
+
+
+def sum_short(  # noqa: PLR0913 - which panel of what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    short: Short,
+    block: Block,
+    where: Place,
+    phase_lines: tuple[ir.Value, ir.Value],
+    panel: ir.Value,
+) -> None:
+    """Sum one panel to scratch: one that is not full, or whose channels do not lie side by side."""
+    wide = b.zext(b.icmp_signed("<", panel, r.wide_panels), I64)
+    counts = (shape.vectors, wide), (1, b.sub(number(1), wide))
+    runs = [_Run(vectors, panel, count, where.sums, stored=False) for vectors, count in counts]
+    _run_panels(b, r, shape, short, block, where, phase_lines, (runs, [number(0)] * 4))
+
+
+def _run_panels(  # noqa: PLR0913 - which panels of what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    short: Short,
+    block: Block,
+    where: Place,
+    phase_lines: tuple[ir.Value, ir.Value],
+    numbers: tuple[Sequence[_Run], Sequence[ir.Value]],
+) -> None:
+    """Run tiles for some panels; steps from one to the next are of weights, target, bias, data."""
+    phase, lines = phase_lines
+    runs, panel_steps = numbers
+    with b.goto_entry_block():
+        offsets = b.alloca(I64, number(MOST_STEPS))
+    steps = point_steps(b, r, where)
+    with counted(b, r.phases) as x:
+        both = b.add(b.mul(phase, r.phases), x.index)
+        terms = _list_offsets(b, r, both, (where.data.segments, offsets))
+        before, points = r.at("rows_before", both), points_of(b, r, block, x.index)
+        begin = r.at("phase_weights", phase)
+
+        def weights_of(run: _Run) -> ir.Value:
+            skipped = b.mul(before, number(run.vectors * shape.lanes))
+            mine = b.add(begin, b.mul(run.panel, r.at("panel_weights", phase)))
+            return place(b, where.weights, b.add(mine, skipped))
+
+        operands = {
+            run: [place(b, where.bias, b.mul(run.panel, number(shape.columns))), weights_of(run)]
+            for run in runs
+        }
+        along = along_lines(b, r, shape, points.length)
+        with counted(b, b.select(_is(b, ">", along, 0), lines, number(0))) as line:
+            first = line_begins(b, r, block, where, points, (phase, line.index))
+            parts = larger(b, b.sdiv(along, number(PART)), number(1))
+            with counted(b, parts) as part:
+                begin = b.mul(part.index, number(PART))
+                ends = b.icmp_signed("==", part.index, b.sub(parts, number(1)))
+                some = b.select(ends, b.sub(along, begin), number(PART))
+                origin = place(b, where.data.origin, b.add(first.read, b.mul(begin, steps.read)))
+                for run, (bias, weights) in operands.items():
+                    to, apart = first.summed, steps.summed
+                    if run.stored:
+                        to, apart = first.stored, steps.stored
+                    target = place(b, run.into, b.add(to, b.mul(begin, apart)))
+                    given = [target, bias, origin, weights, offsets]
+                    sizes = [some, steps.read, apart, terms, run.count, *panel_steps]
+                    with b.if_then(_is(b, ">", run.count, 0)):
+                        b.call(short.lines[run.vectors], [*given, *sizes])
+        entry, count = b.mul(x.index, r.points), load(b, where.counts, x.index)
+        for run, (bias, weights) in operands.items():
+            places = where.targets if run.stored else where.places
+            given = [run.into, bias, where.data.origin, weights]
+            tables = place(b, places, entry), place(b, where.rows, entry)
+            sizes = [offsets, terms, run.count, *panel_steps]
+            tiles = short.tiles[run.vectors], rows_of(shape, run.vectors)
+            with b.if_then(_is(b, ">", run.count, 0)):
+                _run_tiles(b, tiles, count, tables, (given, sizes))
+
+
+def _is(b: ir.IRBuilder, relation: str, left: ir.Value, right: int) -> ir.Value:
+    return b.icmp_signed(relation, left, number(right))
+
+
+def _list_offsets(
+    b: ir.IRBuilder, r: Record, both: ir.Value, lists: tuple[ir.Value, ir.Value]
+) -> ir.Value:
+    """Note where every element lies that a point of a phase reads; return how many there are."""
+    segments, offsets = lists
+    depth, start = r.at("segment_depth", both), r.at("segment_start", both)
+    count = r.at("segment_count", both)
+    with counted(b, count) as segment:
+        begin = load(b, segments, b.add(start, segment.index))
+        entry = b.mul(segment.index, depth)
+        with counted(b, depth) as k:
+            store(b, b.add(begin, k.index), offsets, b.add(entry, k.index))
+    return b.mul(count, depth)
+
+
+def _run_tiles(
+    b: ir.IRBuilder,
+    tiles: tuple[list[ir.Function], tuple[int, ...]],
+    points: ir.Value,
+    tables: tuple[ir.Value, ir.Value],
+    arguments: tuple[list[ir.Value], list[ir.Value]],
+) -> None:
+    """Run the large tile as often as it fits, then the one that what is left fits into."""
+    made, rows = tiles
+    large, small = (number(size) for size in rows)
+    rest = b.srem(points, large)
+    whole = b.sub(points, rest)
+    with counted(b, b.add(whole, b.select(b.icmp_signed(">", rest, small), large, number(0))),
+                 step=rows[0]) as turn:  # fmt: skip
+        here = [place(b, table, turn.index) for table in tables]
+        b.call(made[0], [*arguments[0], *here, *arguments[1]])
+    fits = b.and_(_is(b, ">", rest, 0), b.icmp_signed("<=", rest, small))
+    with b.if_then(fits):
+        here = [place(b, table, whole) for table in tables]
+        b.call(made[1], [*arguments[0], *here, *arguments[1]])
