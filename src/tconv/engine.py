@@ -47,7 +47,7 @@ class Executable:
         self._taps = TapRunner(plan.problem)
         self._compiled: Any = None
         self._view = None if plan.thin is None else plan.thin.view
-        self._lines = None if plan.flat is None else (plan.flat.shapes, plan.flat.taps)
+        self._flat = plan.flat
         if isinstance(plan.recipe, Winograd):
             sliced = plan.recipe.slice < plan.recipe.panels
             kind = SlicedRunner if sliced else WinogradRunner
@@ -69,14 +69,10 @@ class Executable:
         if self._compiled is None:
             return None
         begin = 0
-        if self.plan.flat is not None:
-            flat = self.plan.flat
-            ends = zip(
-                (Operand.COARSE, Operand.WEIGHTS, Operand.FINE),
-                (source, target, second),
-                strict=True,
-            )
-            lines = [flat.strides(operand, strides) for operand, strides in ends]
+        if self._flat is not None:
+            operands = self.problem.given[0], self.problem.wanted, self.problem.given[1]
+            ends = zip(operands, (source, target, second), strict=True)
+            lines = [self._flat.strides(operand, strides) for operand, strides in ends]
             return None if None in lines else self._compiled.ready(*lines)
         if self.plan.thin is not None:
             source, begin = self.plan.thin.strides(source)
@@ -99,13 +95,18 @@ class Executable:
 
     def pack(self, weights: Array) -> object:
         """Return the second operand as kernels read it: weights in their order, a copy."""
-        runner = self._compiled or self._taps
-        return runner.pack(weights)
+        if self._compiled is None:
+            return self._taps.pack(weights)
+        packed = self._compiled.pack(self._as_line(Operand.WEIGHTS, weights))
+        if self._flat is not None:
+            packed.source = weights
+        return packed
 
     def repacking(self, strides: tuple[int, ...]) -> Any | None:  # noqa: ANN401 - as above
         """Return what packs small weights of these strides into memory that it uses again."""
         found = getattr(self._compiled, "repacking", None)
-        return None if found is None else found(strides)
+        line: Any = strides if self._flat is None else self._flat.strides(Operand.WEIGHTS, strides)
+        return None if found is None or line is None else found(line)
 
     def run(
         self,
@@ -121,7 +122,7 @@ class Executable:
         """
         problem = self.problem
         result = out
-        if result is None or not _whole_steps(result):
+        if result is None or not _whole_steps(result) or not self._lies_as_line(result):
             result = np.empty(problem.shape(problem.wanted), numpy_dtype(problem.dtype))
         if self._compiled is None:
             self._taps.run(first, second, bias, result)
@@ -129,8 +130,10 @@ class Executable:
             if not self._run_weights(first, second, result):
                 self._taps.run(first, second, bias, result)
         elif second.finite:
-            met = first if self._view is None else first[self._view]
-            doubtful = self._compiled.run(met, second, bias, result)
+            met = self._as_line(problem.given[0], first)
+            met = met if self._view is None else met[self._view]
+            lines = self._as_line(problem.wanted, result)
+            doubtful = self._compiled.run(met, second, bias, lines)
             if doubtful:
                 self._run_directly(doubtful, first, second.source, bias, result)
         else:
@@ -142,12 +145,20 @@ class Executable:
             return out
         return result
 
+    def _as_line(self, operand: Operand, array: Array) -> Array:
+        """Return an array with one line instead of a picture, if that is what is solved."""
+        return array if self._flat is None else array.reshape(self._flat.shape(operand))
+
+    def _lies_as_line(self, out: Array) -> bool:
+        """Tell whether a line could be written there."""
+        flat = self._flat
+        return flat is None or flat.strides(self.problem.wanted, out.strides) is not None
+
     def _run_weights(self, coarse: Array, fine: Array, out: Array) -> bool:
         """Compute weights; False when infinities make the answer doubtful."""
-        if self._lines is not None:
-            lines, taps = self._lines
-            coarse, fine, out = coarse.reshape(lines[0]), fine.reshape(lines[1]), out[taps]
-        answered: bool = self._compiled.run(coarse, fine, out)
+        sides = zip((Operand.COARSE, Operand.FINE), (coarse, fine), strict=True)
+        lines = (self._as_line(operand, side) for operand, side in sides)
+        answered: bool = self._compiled.run(*lines, self._as_line(Operand.WEIGHTS, out))
         return answered
 
     def _run_directly(

@@ -125,3 +125,33 @@ def test_other_types_and_groups_are_right(layout: str, dtype: str) -> None:
     ):
         for written in (1, 2, 7):
             check(layer(wanted, layout, (2, written), 19, window, dtype, groups))
+
+
+@pytest.mark.parametrize("wanted", [Operand.FINE, Operand.COARSE])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_few_panels_read_data_where_it_lies(wanted: Operand, dtype: str) -> None:
+    """Of a larger array full of NaN: windows inside the picture, at its borders, and one tap."""
+    axes_of = {
+        "inside": lambda n: Axis(n + 2, n, 3, 1, 1, 0),
+        "dilated": lambda n: Axis(n + 6, n, 3, 1, 3, 0),
+        "borders": lambda n: Axis(n, n, 3, 1, 1, 1),
+        "one tap": lambda n: Axis(n, n, 1, 1, 1, 0),
+    }
+    channels = product((1, 3, 5, 9), (1, 6, 12, 13), (1, 3))
+    for (name, axis), (read, written, groups) in product(axes_of.items(), channels):
+        coarse, fine = (written, read) if wanted is Operand.COARSE else (read, written)
+        layouts = Layout("n gc x"), Layout("n gf x"), Layout("gc f x")
+        for size in (LANES - 1, LANES, 3 * LANES + 2):
+            axes = axis(3), axis(size)
+            problem = Problem(wanted, 2, groups, coarse, fine, axes, dtype, *layouts)
+            first, second = problem.given
+            data = strategies.whole_numbers(problem.shape(first), dtype, 1)
+            weights = strategies.whole_numbers(problem.shape(second), dtype, 2)
+            around = np.full([n + 2 for n in data.shape], np.nan, data.dtype)
+            around[1:-1, 1:-1, 1:-1, 1:-1] = data
+            runner = PlanesRunner(problem, plan_planes(problem, machine()))
+            out = np.full(problem.shape(wanted), 99, data.dtype)
+            runner.run(around[1:-1, 1:-1, 1:-1, 1:-1], runner.pack(weights), None, out)
+
+            due = reference.answer(problem, data, weights)
+            np.testing.assert_array_equal(out.astype("float64"), due, f"{name} {problem}")

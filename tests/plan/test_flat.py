@@ -1,6 +1,7 @@
 """Pictures as one line: where each point meets its own, and nowhere else."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -36,15 +37,45 @@ def test_other_axes_stay_what_they_are(name: str) -> None:
     assert flattened(problem_of((OWN, OTHERS[name]), "n {} x")) is None
 
 
-def test_only_weights_of_pictures_with_lines_are_flattened() -> None:
-    """FINE and COARSE write pictures; points that lie apart are no line."""
+def test_weights_of_points_that_lie_apart_are_no_line() -> None:
+    """They are packed point by point in any case; FINE and COARSE are lines in any layout."""
     problem = problem_of((OWN, OWN), "n {} x")
 
     assert flattened(problem) is not None
     assert flattened(replace(problem, axes=(OWN,))) is None
     assert flattened(problem_of((OWN, OWN), "n x {}")) is None
-    for wanted in (Operand.FINE, Operand.COARSE):
-        assert flattened(replace(problem, wanted=wanted)) is None
+    for wanted, layout in product((Operand.FINE, Operand.COARSE), LAYOUTS):
+        assert flattened(replace(problem_of((OWN, OWN), layout), wanted=wanted)) is not None
+
+
+@pytest.mark.parametrize("sizes", [(7, 7), (3, 5, 4), (1, 9), (9, 1), (1, 1), (30, 40)])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("wanted", [Operand.FINE, Operand.COARSE])
+@pytest.mark.parametrize("groups", [1, 9])
+def test_pictures_are_those_of_lines(
+    sizes: tuple[int, ...], layout: str, wanted: Operand, groups: int
+) -> None:
+    """Whole numbers, so every bit: of arrays, of views, into views, and by addresses."""
+    axes = tuple(replace(OWN, fine_size=size, coarse_size=size) for size in sizes)
+    problem = replace(problem_of(axes, layout, groups), wanted=wanted, bias=True)
+    data, weights = (
+        whole_numbers(problem.shape(operand), "float32", seed)
+        for seed, operand in enumerate(problem.given)
+    )
+    expected = reference.answer(problem, data, weights).astype(np.float32)
+    run = engine.executable(problem)
+    packed = run.pack(weights)
+    gaps = np.repeat(data, 2, axis=2)[:, :, ::2]
+    out = np.repeat(np.zeros_like(expected), 2, axis=2)[:, :, ::2]
+
+    assert np.array_equal(run.run(data, packed, None, None), expected)
+    assert np.array_equal(run.run(gaps, packed, None, out), expected)
+    launch = run.launch(data.strides, expected.strides, weights.strides)
+    assert launch is not None
+    found = np.empty_like(expected)
+    added = run.padded_bias(None)
+    launch(data.ctypes.data, found.ctypes.data, packed.address, added.ctypes.data)  # type: ignore[attr-defined]
+    assert np.array_equal(found, expected)
 
 
 @pytest.mark.parametrize("sizes", [(7, 7), (3, 5, 4), (1, 9), (9, 1), (1, 1)])
@@ -102,5 +133,21 @@ def test_infinities_are_answered_for_as_pictures() -> None:
     with np.errstate(invalid="ignore"):
         expected = reference.answer(problem, *sides).astype(np.float32)
         found = engine.executable(problem).run(sides[0], sides[1], None, None)
+
+    assert np.array_equal(found, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("wanted", [Operand.FINE, Operand.COARSE])
+def test_infinite_weights_are_multiplied_tap_by_tap(wanted: Operand) -> None:
+    """From the weights as they came, with all axes of the picture."""
+    problem = replace(problem_of((OWN, OWN), "n {} x"), wanted=wanted)
+    data, weights = (
+        whole_numbers(problem.shape(operand), "float32", 3) for operand in problem.given
+    )
+    weights[0, 0, 0, 0] = np.inf
+    with np.errstate(invalid="ignore"):
+        expected = reference.answer(problem, data, weights).astype(np.float32)
+        run = engine.executable(problem)
+        found = run.run(data, run.pack(weights), None, None)
 
     assert np.array_equal(found, expected, equal_nan=True)

@@ -9,6 +9,7 @@ from tconv.codegen.build import (
     FLOATS,
     I64,
     STORED,
+    Turn,
     counted,
     fma,
     function,
@@ -20,7 +21,7 @@ from tconv.codegen.build import (
 )
 from tconv.codegen.stored import rounded
 
-UNROLL = 2  # segments of a single channel
+UNROLL = 2  # segments of a single channel, or channels of a segment
 HIDDEN = 8  # sums at least that hide the latency of an addition
 MOST_LINES = 8  # of a tile: each has an address of its own
 
@@ -88,30 +89,52 @@ def emit_plane_tile(
                 turn.carried = _multiply(b, shape, vectors, rows, points, turn.carried)
         with counted(b, last, turn.carried, first=whole) as segment:
             first_line = place(b, begins[0], load(b, segments, segment.index))
-            with counted(b, run, [first_line, *segment.carried]) as k:
-                line, *others = k.carried
-                points = [line, *(place(b, line, further) for further in behind)]
-                multiplied = _multiply(b, shape, vectors, rows, points, others)
-                k.carried = [place(b, line, step), *multiplied]
-            segment.carried = k.carried[1:]
+
+            def channels_of(turn: Turn, count: int, mine: Sequence[tuple[int, int]] = rows) -> None:
+                for _ in range(count):
+                    line, *others = turn.carried
+                    points = [line, *(place(b, line, further) for further in behind)]
+                    multiplied = _multiply(b, shape, vectors, mine, points, others)
+                    turn.carried = [place(b, line, step), *multiplied]
+
+            even = b.and_(run, number(-UNROLL))
+            with counted(b, even, [first_line, *segment.carried], step=UNROLL) as some:
+                channels_of(some, UNROLL)
+            with counted(b, run, some.carried, first=even) as one:
+                channels_of(one, 1)
+            segment.carried = one.carried[1:]
         first, carried = last, segment.carried
     listed = b.icmp_signed("==", along, number(0))
     outs = [
         place(b, sums, b.select(listed, load(b, places, line), b.mul(number(line), along)))
         for line in range(lines)
     ]
-    totals = iter(carried[1:])
+    _store(b, shape, outs, (apart, pitch), carried[1:], rounds=rounds)
+    b.ret_void()
+    return made
+
+
+def _store(  # noqa: PLR0913 - what goes where
+    b: ir.IRBuilder,
+    shape: KernelShape,
+    outs: Sequence[ir.Value],
+    steps: tuple[ir.Value, ir.Value],
+    sums: Sequence[ir.Value],
+    *,
+    rounds: bool,
+) -> None:
+    """Store sums of every phase, channel and line, at steps from phase and channel to the next."""
+    channels, phases = shape.rows
+    totals, vectors = iter(sums), len(sums) // (channels * phases * len(outs))
     for p in range(phases):
         for f in range(channels):
-            row = b.add(b.mul(number(p), apart), b.mul(number(f), pitch))
+            row = b.add(b.mul(number(p), steps[0]), b.mul(number(f), steps[1]))
             for out in outs:
                 target = place(b, out, row)
                 for v in range(vectors):
                     total = next(totals)
                     total = rounded(b, total, shape.dtype) if rounds else total
                     store(b, total, target, v * shape.lanes)
-    b.ret_void()
-    return made
 
 
 def _multiply(  # noqa: PLR0913 - what is multiplied

@@ -12,6 +12,7 @@ from tconv.codegen.block import (
     Record,
     emit_block,
     emit_line_offset,
+    emit_origin,
     emit_region_extents,
     region_lines,
     target_line,
@@ -53,7 +54,11 @@ class _Parts:
 class _Place:
     """Where a work item finds and puts things."""
 
-    scratch: ir.Value
+    data: ir.Value  # packed in scratch, or the source itself
+    row: ir.Value  # from channel to channel there,
+    group: ir.Value  # and from group to group
+    segments: ir.Value
+    line_steps: ir.Value
     sums: ir.Value
     lines: ir.Value  # tables: where a line's region begins,
     targets: ir.Value  # and where its first place is written
@@ -106,8 +111,22 @@ def emit_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
     block, chunk = emit_block(b, r, item, begins=True)
     first = b.mul(chunk, r.chunk)
     read, written = b.mul(first, r.source_g), b.mul(first, r.target_g)
+    source = place(b, r.pointer_to("source", stored), read)
+    origin, in_place = emit_origin(b, r, block)
+    # Sums that are stored by themselves may be of more points than a line has.
+    final = _stores_direct(b, r, shape, b.sub(block.stop, block.start))
+    in_place = b.and_(b.and_(in_place, final), b.icmp_signed("!=", r.in_place, number(0)))
+    data: ir.Value = scratch
+    row, group = r.row, b.mul(r.depth, r.row)
+    if stored == pointer:
+        data = b.select(in_place, place(b, source, origin), scratch)
+        row, group = b.select(in_place, r.source_c, row), b.select(in_place, r.source_g, group)
     where = _Place(
-        scratch=scratch,
+        data=data,
+        row=row,
+        group=group,
+        segments=b.select(in_place, r.segments_in_place, r.segments),
+        line_steps=b.select(in_place, r.source_steps, r.pitches),
         sums=place(b, scratch, r.scratch_sums),
         lines=b.bitcast(place(b, scratch, r.scratch_lines), I64.as_pointer()),
         targets=b.bitcast(place(b, scratch, r.scratch_targets), I64.as_pointer()),
@@ -117,7 +136,8 @@ def emit_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
         weights=place(b, r.pointer_to("weights", pointer), b.mul(first, r.group_weights)),
         bias=place(b, r.pointer_to("bias", pointer), b.mul(first, r.columns)),
     )
-    _pack_region(b, r, parts.pack, block, where, place(b, r.pointer_to("source", stored), read))
+    with b.if_then(b.not_(in_place)):
+        _pack_region(b, r, parts.pack, block, (scratch, where.groups), source)
     with counted(b, r.outer_phases) as outer:
         lines = settle_phase(b, r, block, outer.index)
         _fill_lines(b, r, block, where, (outer.index, lines))
@@ -154,14 +174,22 @@ def _stores_direct(b: ir.IRBuilder, r: Record, shape: KernelShape, length: ir.Va
 
 
 def _pack_region(  # noqa: PLR0913 - where from, where to, and by what
-    b: ir.IRBuilder, r: Record, pack: ir.Function, block: Block, where: _Place, source: ir.Value
+    b: ir.IRBuilder,
+    r: Record,
+    pack: ir.Function,
+    block: Block,
+    to: tuple[ir.Value, ir.Value],
+    source: ir.Value,
 ) -> None:
     """Pack all that the block reads, a plane each channel, each residue of the step apart.
 
+    To scratch, for so many groups.
+
     Where channels lie far apart only a few of them are read at a time, line after line.
     """
+    scratch, groups = to
     lines = emit_region_extents(b, r, block)
-    every = b.mul(where.groups, r.depth)
+    every = b.mul(groups, r.depth)
     first = b.add(b.mul(block.start, r.step_in), r.low_in)
     together = b.icmp_signed("==", r.source_c, number(1))
     at_once = b.select(together, every, number(NEAR_CHANNELS))
@@ -190,7 +218,7 @@ def _pack_region(  # noqa: PLR0913 - where from, where to, and by what
             tail = b.sub(b.sub(r.residue, head), body)
             x = b.add(origin, b.mul(head, r.step_in))
             offset = b.select(valid, b.add(read, b.mul(x, r.source_x)), number(0))
-            out = place(b, where.scratch, b.add(target, b.mul(residue.index, r.residue)))
+            out = place(b, scratch, b.add(target, b.mul(residue.index, r.residue)))
             step = b.mul(r.source_x, r.step_in)
             b.call(
                 pack,
@@ -222,7 +250,8 @@ def _fill_lines(
     """Note for every line of the phase where its region begins, and where it is written."""
     phase, lines = phase_lines
     with counted(b, lines) as line:
-        store(b, emit_line_offset(b, r, block, line.index), where.lines, line.index)
+        offset = emit_line_offset(b, r, block, line.index, where.line_steps)
+        store(b, offset, where.lines, line.index)
         target = target_line(b, r, block, line.index, (phase, number(0)))
         store(b, target, where.targets, line.index)
 
@@ -250,14 +279,14 @@ def _run_phase(  # noqa: PLR0913 - which phase of what
     pitch = b.select(direct, r.target_c, summed)
     apart = b.mul(b.mul(where.groups, r.columns), summed)
     along = b.select(direct, number(0), r.sums_pitch)
-    segments = place(b, r.segments, r.at("segment_start", phase.both))
+    segments = place(b, where.segments, r.at("segment_start", phase.both))
     kinds = 1 if shape.rows[1] == 1 else 1 + shape.rows[1]
     counts = place(b, r.segment_counts, b.mul(phase.both, number(kinds)))
     start = b.mul(_first_place(b, r, phase), r.target_x)
     with counted(b, where.groups) as group, counted(b, r.panels) as panel:
         behind = b.add(b.mul(group.index, r.group_weights), b.mul(panel.index, r.panel_weights))
         weights = place(b, where.weights, b.add(behind, r.at("phase_weights", phase.both)))
-        plane = b.add(b.mul(b.mul(group.index, r.depth), r.row), phase.begin)
+        plane = b.add(b.mul(group.index, where.group), phase.begin)
         first = b.mul(panel.index, number(shape.rows[0]))
         first = smaller(b, first, b.sub(r.columns, number(shape.rows[0])))
         channel = b.add(b.mul(group.index, r.columns), first)
@@ -275,10 +304,10 @@ def _run_phase(  # noqa: PLR0913 - which phase of what
                 here = smaller(b, b.mul(turn.index, number(size * shape.lanes)), limit)
                 into = place(b, sums, b.add(b.mul(line, r.sums_pitch), here))
                 tables = [place(b, each, line) for each in (where.lines, where.targets)]
-                read = place(b, where.scratch, b.add(plane, here))
+                read = place(b, where.data, b.add(plane, here))
                 places = place(b, target, here), into
                 arguments = [bias, read, weights, segments, counts, *tables]
-                arguments += [r.run, r.row, pitch, apart, along]
+                arguments += [r.run, where.row, pitch, apart, along]
                 _call_tile(b, parts, (size, lines), direct, places, arguments)
 
 

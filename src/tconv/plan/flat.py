@@ -1,7 +1,7 @@
-"""Pictures whose points meet one by one are one long line, for WEIGHTS.
+"""Pictures whose points meet one by one are one long line.
 
-A window of one tap that moves by single steps does not see where lines end.  Long lines are packed
-by whole vectors; of a picture of 7 by 7 points none would be.
+A window of one tap that moves by single steps does not see where lines end.  Long lines are packed,
+summed and stored by whole vectors; of a picture of 7 by 7 points none would be.
 """
 
 import math
@@ -17,17 +17,9 @@ class Flat:
     problem: Problem
     sizes: tuple[int, ...]
 
-    @property
-    def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The shapes of the coarse and the fine side as one line."""
-        problem = self.problem
-        return problem.shape(Operand.COARSE), problem.shape(Operand.FINE)
-
-    @property
-    def taps(self) -> tuple[slice | int, ...]:
-        """What is taken of the weights: the one tap of the last axis."""
-        before = self.problem.weights_layout.words.index("x")
-        return (*(slice(None),) * before, *(0,) * (len(self.sizes) - 1))
+    def shape(self, operand: Operand) -> tuple[int, ...]:
+        """Return the shape of an operand as one line; the weights have one tap."""
+        return self.problem.shape(operand)
 
     def strides(self, operand: Operand, strides: tuple[int, ...]) -> tuple[int, ...] | None:
         """Return those of an operand as one line; None if it does not lie so."""
@@ -55,12 +47,12 @@ def flattened(problem: Problem) -> Flat | None:
     >>> meets_its_own(axis)
     True
     """
-    if problem.wanted is not Operand.WEIGHTS or len(problem.axes) < 2:
+    if len(problem.axes) < 2 or not all(map(meets_its_own, problem.axes)):
         return None
-    # Where channels lie side by side, every point is packed by itself.
+    # Where channels lie side by side, WEIGHTS pack every point by itself.
     layouts = problem.coarse_layout, problem.fine_layout
     lines = any(layout.words[-1] == "x" for layout in layouts)
-    if not lines or not all(map(meets_its_own, problem.axes)):
+    if problem.wanted is Operand.WEIGHTS and not lines:
         return None
     sizes = problem.spatial(Operand.COARSE)
     points = math.prod(sizes)

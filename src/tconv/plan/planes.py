@@ -32,6 +32,8 @@ SCALARS = (
     "block", "begin", "end", "blocks", "phases", "span", "residue", "row",
     "outer_phases", "group_weights", "lines", "sums_pitch", "most_phases",
     "scratch_sums", "scratch_lines", "scratch_targets",
+    "unpacked",  # whether data may be read where it lies
+    "in_place",  # whether it can be, by each call
     "activate", "slope", "zeros",  # by each runner
 )  # fmt: skip
 """The numbers of a record of planes, in order."""
@@ -45,6 +47,7 @@ ARRAYS = (
     "phase_weights", "segment_start",
     "segment_counts",  # of each: those that all merged phases read, then each phase's own
     "segments",
+    "segments_in_place",  # the same in the source itself, filled in by each call
     "blank",  # zeros: as many as a tile has rows
 )  # fmt: skip
 """The arrays of a record of planes; a number tells where in the record each begins."""
@@ -57,6 +60,7 @@ MOST_RESIDUES = 4096  # of the last axis' stride: each is packed for itself
 MOST_COLUMNS = 4  # written channels of a group with which vectors of them would stay half empty
 MOST_ROWS = 6  # of a register tile: two vectors each and what they are made of fill the registers
 ROWS_PACE = {6: 1.0, 5: 1.1, 4: 1.25}  # time of a multiplication, by rows of the tile, about
+FEW_PANELS = 2  # what so few read is not worth packing
 SHORT_DEPTH = 4  # channels that are listed one by one beside the taps
 
 
@@ -93,6 +97,7 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
     block = planes_block(axes, chunk * depth * item, merged * chunk * wanted * item, machine)
     few = min(FIRST_ITEMS, problem.flops() // WORTH)
     spread(block, axes, (chunks, few), wanted, ENOUGH_POINTS)
+    _whole_vectors(block, axes[-1], 2 * lanes)
     blocks = [-(-(axis.end - axis.begin) // size) for axis, size in zip(axes, block, strict=True)]
     extents = [
         axis.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
@@ -128,7 +133,9 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
         "scratch_sums": scratch.take(merged * chunk * wanted * lines * sums_pitch + 8 * lanes),
         "scratch_lines": scratch.take_table(lines),
         "scratch_targets": scratch.take_table(lines),
+        "unpacked": int(panels <= FEW_PANELS and last.step_in == 1 == len(last.ranges)),
     }
+    arrays["segments_in_place"] = [0] * len(arrays["segments"])
     arrays |= outer_tables(axes, block, blocks, [*pitches, 0])
     return Planes(
         lanes=lanes,
@@ -142,6 +149,12 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
         items=chunks * math.prod(blocks),
         scratch=scratch.size,
     )
+
+
+def _whole_vectors(block: list[int], last: AxisPhases, unit: int) -> None:
+    """Let blocks of a line that is split end with whole tiles of so many points."""
+    if block[-1] < last.end - last.begin:
+        block[-1] = min(-(-block[-1] // unit) * unit, last.end - last.begin)
 
 
 def choose_rows(wanted: int) -> int:

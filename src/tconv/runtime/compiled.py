@@ -221,6 +221,16 @@ class PlanesRunner(OrderedRunner):
         self.taps = tuple(np.array(recipe.taps).T) if recipe.taps else None
         self.panels = _plane_order(problem, recipe, self.letters)
 
+    def strided(self, source: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
+        """Return the record for arrays of these strides; it tells if data is read in place."""
+        record, fields = super().strided(source, target), self.fields
+        beside = record[fields["source_x"]] == 1 and self.dtype == self.sums
+        if beside and record[fields["unpacked"]]:
+            row = record[fields["row"]], record[fields["source_c"]]
+            put_segments_in_place(record, fields, [row, (1, 1)])
+            record[fields["in_place"]] = 1
+        return record
+
     def ordered(self, weights: Array) -> Array:
         """Return the weights group by group, tap by tap, in the kernel's order of taps."""
         problem = self.problem
@@ -232,6 +242,24 @@ class PlanesRunner(OrderedRunner):
             return taken
         found: Array = np.take(taken.reshape(problem.groups, -1), self.panels, axis=1)
         return found
+
+
+def put_segments_in_place(
+    record: list[int], fields: Mapping[str, int], inner: list[tuple[int, int]]
+) -> None:
+    """Note where segments lie in the source itself.
+
+    Inside the outer axes come pitches of what is packed, and steps of the source for them.
+    """
+    begin, room, outer = (
+        record[fields[name]] for name in ("segments", "segments_in_place", "outer")
+    )
+    pitches, steps = (
+        record[record[fields[name]] :][:outer] for name in ("pitches", "source_steps")
+    )
+    ends = [*zip(pitches, steps, strict=True), *inner]
+    found = segments_in_place(record[begin:room], *zip(*ends, strict=True))
+    record[room : room + len(found)] = found
 
 
 def _plane_order(problem: Problem, recipe: Planes, letters: tuple[str, str]) -> Array | None:
@@ -317,12 +345,7 @@ class TileRunner(PanelRunner):
             return record  # runs of channels must lie side by side
         if apart != depth and self.neighbours(record):
             return record  # and so must runs of neighbours
-        begin, room = record[fields["segments"]], record[fields["segments_in_place"]]
-        pitches, steps = (
-            record[record[fields[name]] :][:outer] for name in ("pitches", "source_steps")
-        )
-        found = segments_in_place(record[begin:room], [*pitches, depth], [*steps, apart])
-        record[room : room + len(found)] = found
+        put_segments_in_place(record, fields, [(depth, apart)])
         record[fields["in_place"]] = 1
         return record
 
