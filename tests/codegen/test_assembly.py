@@ -11,10 +11,12 @@ from llvmlite import ir
 
 from tconv.codegen.block import KernelShape
 from tconv.codegen.correlate import emit_correlate
+from tconv.codegen.dots import emit_dot_line
 from tconv.codegen.gather import emit_gather
 from tconv.codegen.runs import NARROW_ROWS
 from tconv.codegen.tile import UNROLL, Tile, emit_tile
 from tconv.jit import emit_assembly
+from tconv.plan.dots import ROWS
 from tconv.plan.machine import AVX2, AVX512, NEON, Machine
 from tconv.runtime.kernels import kernel_shape
 
@@ -201,6 +203,19 @@ def test_a_tile_of_one_vector_keeps_eight_sums_and_their_rows() -> None:
     (lines,) = hot_loops(text, NARROW_ROWS * tile.unroll)
 
     assert spills(text, lines) == []
+
+
+@every_machine
+@pytest.mark.parametrize("channels", ROWS)
+def test_lines_of_few_channels_keep_their_sums_in_registers(channels: int, cpu: str) -> None:
+    """One multiply-add a sum; a vector of data is read once for all channels."""
+    module = ir.Module("dots")
+    emit_dot_line(module, kernel_shape("float32", MACHINES[cpu]), channels).linkage = ""
+    text = emit_assembly(str(module), MACHINES[cpu])
+    found = hot_loops(text, ROWS[channels] * channels)
+
+    assert len(found) >= 1
+    assert [spills(text, lines) for lines in found] == [[]] * len(found)
 
 
 def test_the_check_for_spills_can_fail() -> None:

@@ -14,6 +14,7 @@ from tconv.errors import InternalError
 from tconv.plan import Correlate, Gather, Overlap, Plan, Planes, correlate_form
 from tconv.plan import cells as cells_plan
 from tconv.plan import correlate as correlate_plan
+from tconv.plan import dots as dots_plan
 from tconv.plan import gather as gather_plan
 from tconv.plan import overlap as overlap_plan
 from tconv.plan import parts as parts_plan
@@ -110,6 +111,8 @@ def plans(problem: Problem, machine: Machine) -> Iterator[Plan]:
         yield as_plan(problem, plan_correlate(problem, machine))
         return
     yield as_plan(problem, gather_plan.plan_gather(problem, machine))
+    if dots_plan.lines_fit(problem, machine):
+        yield as_plan(problem, dots_plan.plan_dots(problem, machine))
     fine = problem.wanted is Operand.FINE
     few = planes_plan.MOST_COLUMNS, planes_plan.SHORT_DEPTH
     written, read = problem.fine_channels, problem.coarse_channels

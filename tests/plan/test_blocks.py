@@ -79,19 +79,6 @@ def test_a_single_tile_sums_its_whole_depth_at_once() -> None:
     assert more.record[more.record[part]] < more.record[more.record[whole]]
 
 
-@pytest.mark.parametrize(
-    ("points", "stride", "algorithm"),
-    [(7, 1, "gather"), (8, 1, "planes"), (64, 1, "planes")],
-)
-def test_short_lines_of_few_channels_go_by_channels(
-    points: int, stride: int, algorithm: str
-) -> None:
-    """Vectors along points would be half empty, and read all data for every one of them."""
-    line = Axis(stride * (points - 1) + 1, points, 3, stride, 1, 1)
-
-    assert choose_plan(problem_of(3, 64, (line,)), AVX2, "").algorithm == algorithm
-
-
 @pytest.mark.parametrize("wanted", [Operand.FINE, Operand.COARSE])
 @pytest.mark.parametrize(
     ("coarse", "fine", "size", "taps", "stride", "batch"),

@@ -5,6 +5,7 @@ the block's points for each panel of channels, and stores the panel.  What a num
 said in :mod:`tconv.plan.gather`, which fills the record in.
 """
 
+from dataclasses import replace
 from functools import partial, reduce
 
 from llvmlite import ir
@@ -34,6 +35,7 @@ from tconv.codegen.build import (
     place,
     smaller,
 )
+from tconv.codegen.dots import emit_dots, run_dots
 from tconv.codegen.places import Place, find_place, of_group, read_in_place
 from tconv.codegen.points import fill_tables, settle_phase
 from tconv.codegen.rows import zero_fill
@@ -48,7 +50,8 @@ def emit_gather(module: ir.Module, shape: KernelShape, kinds: Kinds = Kinds()) -
     pointer = FLOATS[shape.dtype].as_pointer()
     parts = emit_parts(module, shape, kinds)
     short = emit_short(module, shape) if kinds.few else None
-    fill = emit_fill_lines(module, shape)
+    dots = emit_dots(module, shape, kinds.dots) if kinds.dots else None
+    fill = None if dots else emit_fill_lines(module, shape)
     made, b = function(
         module, f"gather_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
     )
@@ -85,11 +88,35 @@ def emit_gather(module: ir.Module, shape: KernelShape, kinds: Kinds = Kinds()) -
                 data_number = b.add(b.mul(data_number, boxes), turn.index)
                 data = find_data(b, r, shape, parts, box, (scratch, mine, data_number))
                 where = find_place(b, r, shape, scratch, mine, data)
-                _run_box(b, r, shape, (parts, short, fill), box, where, (first, last, together))
+                if dots is None:
+                    panels = first, last, together
+                    _run_box(b, r, shape, (parts, short, fill), box, where, panels)
+                else:
+                    weights = place(b, r.pointer_to("weights", pointer), b.mul(mine, r.dot_group))
+                    where = replace(where, weights=weights)
+                    _run_dots(b, r, shape, (dots, parts.store_row), box, where)
     with b.if_then(b.icmp_signed("!=", r.stream, number(0))):
         b.fence("seq_cst")  # others may read results when this work item is done
     b.ret_void()
     return made
+
+
+def _run_dots(  # noqa: PLR0913 - which box of what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    functions: tuple[dict[bool, ir.Function], ir.Function],
+    block: Block,
+    where: Place,
+) -> None:
+    """Sum and store every phase of a block's points, of weights that are lines of the depth."""
+    dots, store_row = functions
+    with counted(b, r.outer_phases) as phase:
+        lines = settle_phase(b, r, block, phase.index)
+        final = run_dots(b, r, dots, block, where, (phase.index, lines))
+        with b.if_then(b.not_(final)):
+            numbers = phase.index, number(0), number(0), shape.columns
+            _store_panel(b, r, store_row, block, where, lines, numbers)
 
 
 def _run_box(  # noqa: PLR0913 - which panels of what

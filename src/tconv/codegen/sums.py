@@ -36,6 +36,7 @@ class Kinds:
     past: bool = True  # for results that no cache should keep
     missed: bool = False  # such that leave out taps that points miss
     joined: bool = False  # for a wide panel and the narrow one behind it
+    dots: int = 0  # no tiles but those for so many channels, whose weights are lines of the depth
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,10 @@ def emit_parts(module: ir.Module, shape: KernelShape, kinds: Kinds) -> Parts:
     """Emit the functions that a gather calls."""
     missed = kinds.missed
     large, _ = shape.rows
+    rows = emit_pack_row, emit_store_row
+    moving = [emit(module, shape.dtype, shape.lanes) for emit in rows]
+    if kinds.dots:
+        return Parts({}, [], (), (), None, *moving)
     tiles = {
         vectors: [
             emit_tile(module, Tile(rows, vectors, shape.lanes, shape.dtype, listed=missed))
@@ -79,8 +84,7 @@ def emit_parts(module: ir.Module, shape: KernelShape, kinds: Kinds) -> Parts:
             if kinds.joined
         ),
         emit_missed(module, shape.dtype, every) if missed else None,
-        emit_pack_row(module, shape.dtype, shape.lanes),
-        emit_store_row(module, shape.dtype, shape.lanes),
+        *moving,
     )
 
 

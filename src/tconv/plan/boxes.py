@@ -38,7 +38,7 @@ def within(axis: AxisPhases) -> bool:
 
 
 def choose_boxes(
-    axes: Sequence[AxisPhases], block: Sequence[int], sizes: tuple[int, int, int]
+    axes: Sequence[AxisPhases], block: Sequence[int], sizes: tuple[int, float, int]
 ) -> int:
     """Return into how many boxes a block is split where it can be read in place; 1 is whole.
 

@@ -27,14 +27,14 @@ from tconv.plan.phases import AxisPhases, Lists, axis_phases, batch_phases, len_
 from tconv.problem import Operand, Problem
 
 SCALARS = (
-    *(name for name in gather.SCALARS if name not in gather.BOXES | gather.MISSED),
+    *(name for name in gather.SCALARS if name not in gather.OWN),
     "stores",  # runs of columns that are stored side by side
     "cell", "unit", "store_length", "pad",  # of the last axis; a unit is one phase of a run
 )  # fmt: skip
 """The numbers of a record of cells, in order."""
 
 ARRAYS = (
-    *(name for name in gather.ARRAYS if name not in gather.BOXES | gather.MISSED),
+    *(name for name in gather.ARRAYS if name not in gather.OWN),
     "store_columns", "store_channels",  # one for each run of columns
     "store_phases",  # one for each run and outer axis
     "cells", "pads", "sizes_out",  # one for each outer axis

@@ -79,9 +79,21 @@ class GatherRun:
         blocks = [*all_blocks(r, [*r.outer_of("begins"), r.begin])]
         self._run_blocks(blocks, reads)
         check_inside(r)
+        self._check_lines()
         if r.boxes > 1:
             self._run_blocks([box for block in blocks for box in boxes_of(r, block)], reads)
         self.scratch.check()
+
+    def _check_lines(self) -> None:
+        """Look whether weights that are lines of the depth have room: whole vectors of each."""
+        r, lanes = self.r, self.recipe.lanes
+        begin = 0
+        for both in range(r.outer_phases * r.phases):
+            found = r.at("dot_weights", both)
+            demand(found == begin, "lines of weights overlap, or have gaps", found)
+            vectors = -(-r.at("segment_depth", both) // lanes)
+            begin += r.at("segment_count", both) * vectors * lanes * r.columns
+        demand(r.dot_group == begin, "lines of weights are packed for another record", r.dot_group)
 
     def _run_blocks(self, blocks: list[Block], reads: list[Reads]) -> None:
         """Run all blocks; every output must be written."""

@@ -59,6 +59,10 @@ class PlanesRun:
         demand(not any(blank), "sums do not begin with zeros", blank)
         r.positive("chunk", "chunks", "step_in", "row", "residue", "phases", "outer_phases")
         r.room(dict.fromkeys(("source_steps", "target_steps"), r.outer))
+        r.room({"segments_in_place": len(r.arrays["segments"])})
+        demand(r.in_place == 0, "only calls know whether blocks are read in place", r.in_place)
+        even = r.step_in == 1 == r.phases and recipe.merged == 1
+        demand(r.unpacked in {0, int(even)}, "residues are read where they lie", r.unpacked)
         chunks = [min(r.groups - chunk * r.chunk, r.chunk) for chunk in range(r.chunks)]
         whole = min(chunks) > 0 and sum(chunks) == r.groups
         demand(whole, "chunks do not take every group once", chunks)

@@ -1,17 +1,20 @@
 """Which algorithm: what can do the problem, and of that what takes least time by estimate."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from tconv.errors import UnsupportedError
 from tconv.plan.cells import Cells, plan_cells
 from tconv.plan.correlate import Correlate, plan_correlate
+from tconv.plan.dots import ROWS, Dots, plan_dots
 from tconv.plan.few import fastest
 from tconv.plan.gather import Gather, plan_gather
 from tconv.plan.grouped import Grouped, plan_grouped
 from tconv.plan.grouped_weights import GroupedWeights, plan_grouped_weights
 from tconv.plan.machine import Machine
-from tconv.plan.overlap import Overlap, plan_overlap
+from tconv.plan.overlap import Overlap, channels_of, plan_overlap
 from tconv.plan.pace import few_groups_pay, many_small_groups
 from tconv.plan.phases import len_of_phases
 from tconv.plan.plan import Plan, Step
@@ -100,15 +103,7 @@ def _data_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, str]
     refused = (*((_called(problem, name), LONGER) for name in others), *slower)
     if not others:
         refused = (("planes", FULL), *refused)
-    if best == "planes":
-        return _planes(problem, plan_planes(problem, machine), refused)
-    if best == "grouped":
-        return _grouped(problem, plan_grouped(problem, machine), refused)
-    if best == "cells":
-        return _cells(problem, plan_cells(problem, machine), refused)
-    if best == "overlap":
-        return _overlap(problem, plan_overlap(problem, machine), refused)
-    return _gather(problem, plan_gather(problem, machine), refused)
+    return PLANNERS[best](problem, machine, refused)
 
 
 def _groups_are_lanes(problem: Problem, machine: Machine) -> bool:
@@ -201,6 +196,20 @@ def _cells(problem: Problem, recipe: Cells, refused: tuple[tuple[str, str], ...]
     )  # fmt: skip
 
 
+def _dots(problem: Problem, recipe: Dots, refused: tuple[tuple[str, str], ...]) -> Plan:
+    block, lanes = "x".join(map(str, recipe.block)), recipe.lanes
+    _, written = channels_of(problem)
+    return Plan(
+        problem, "dots", f"vectors of {lanes} channels read, for few that are written", refused,
+        (
+            Step("pack block", f"{block} points, {recipe.items} work items", 0),
+            Step("dots", f"tiles of {ROWS[written]} points by {written} channels", problem.flops()),
+            Step("store", f"{_epilogue(problem)}layout {_layout(problem)}", 0),
+        ),
+        recipe,
+    )  # fmt: skip
+
+
 def _grouped(
     problem: Problem, recipe: Grouped | GroupedWeights, refused: tuple[tuple[str, str], ...]
 ) -> Plan:
@@ -281,6 +290,27 @@ def _portable(problem: Problem, refused: tuple[tuple[str, str], ...]) -> Plan:
         ),
         recipe,
     )
+
+
+Refused = tuple[tuple[str, str], ...]
+Recipe = TypeVar("Recipe")
+
+
+def _planner(
+    plan: Callable[[Problem, Machine], Recipe], show: Callable[[Problem, Recipe, Refused], Plan]
+) -> Callable[[Problem, Machine, Refused], Plan]:
+    return lambda problem, machine, refused: show(problem, plan(problem, machine), refused)
+
+
+PLANNERS = {
+    "gather": _planner(plan_gather, _gather),
+    "dots": _planner(plan_dots, _dots),
+    "planes": _planner(plan_planes, _planes),
+    "grouped": _planner(plan_grouped, _grouped),
+    "cells": _planner(plan_cells, _cells),
+    "overlap": _planner(plan_overlap, _overlap),
+}
+"""By the names that estimates have for them."""
 
 
 def _layout(problem: Problem) -> str:

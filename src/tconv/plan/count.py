@@ -15,6 +15,8 @@ from tconv.plan.cells import Cells
 from tconv.plan.check_record import Record
 from tconv.plan.correlate import Correlate
 from tconv.plan.correlate_form import even_tiles
+from tconv.plan.dots import ROWS as ROWS_OF_DOTS
+from tconv.plan.dots import Dots
 from tconv.plan.gather import Gather
 from tconv.plan.grouped import Grouped, in_place
 from tconv.plan.grouped_weights import GroupedWeights
@@ -96,11 +98,16 @@ def _gather(problem: Problem, recipe: Gather | Cells, tile_rows: int) -> Numbers
         # All phases are columns, and all neighbours taps.
         wanted *= math.prod(axis.step_out for axis in axes)
         axes = [_joined(axis) for axis in axes]
-    width = _panels_width(wanted, recipe.lanes, recipe.vectors)
+    width, summed = _panels_width(wanted, recipe.lanes, recipe.vectors), depth
+    lines = isinstance(recipe, Dots)
+    if lines:  # vectors run along what is read
+        width, summed = wanted, _up(depth, recipe.lanes)
     done = stored = 0
     for taps, counts, times in _phases(axes, recipe.block):
-        rows = times * whole_tiles(math.prod(counts), tile_rows) * width
-        done += taps * depth * rows
+        points = math.prod(counts)
+        tiles = _up(points, ROWS_OF_DOTS[wanted]) if lines else whole_tiles(points, tile_rows)
+        rows = times * tiles * width
+        done += taps * summed * rows
         stored += rows
     blocks = _blocks(axes, recipe.block)
     chunks = recipe.items // (problem.groups * math.prod(map(len, blocks)))

@@ -9,6 +9,7 @@ import math
 
 from tconv.plan.cells import MOST_COLUMNS as MOST_CELL
 from tconv.plan.cells import cell_columns, neighbours_of
+from tconv.plan.dots import lines_fit
 from tconv.plan.machine import Machine
 from tconv.plan.overlap import MOST_PRODUCTS, channels_of, products_of
 from tconv.plan.phases import all_phases
@@ -44,6 +45,8 @@ def _candidates(problem: Problem, machine: Machine) -> list[str]:
     names = ["gather"]
     if (few or groups > 1 or _turned(problem)) and problem.axes[-1].stride <= MOST_RESIDUES:
         names.append("planes")
+    if lines_fit(problem, machine):
+        names.append("dots")
     if products > 1 and groups >= lanes:
         names.append("grouped")
     if groups == 1 and _phases_fit(problem, lanes):

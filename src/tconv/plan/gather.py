@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import accumulate, product
 
 from tconv.plan.boxes import WHOLE, inside
 from tconv.plan.gather_blocks import VECTORS, split_gather
@@ -42,6 +42,7 @@ SCALARS = (
     "listed_pitch",  # from the list of a tile's segments to that of the next; 0: there is one
     "scratch_classes", "scratch_bits", "scratch_listed",  # to sort points by them
     "scratch_nothing",  # zeros, as many as that
+    "dot_group",  # elements of a group's weights, if they are lines of the depth
 )  # fmt: skip
 """The numbers of a gather's record, in order."""
 
@@ -60,6 +61,7 @@ ARRAYS = (
     "part_segments", "part_depth",  # how much of them is summed at a time
     "segments",
     "segments_in_place",  # the same in the source itself, filled in by each call
+    "dot_weights",  # where those of a phase begin, as lines of the depth
     "met_start", "met",  # what taps read, and which segments are theirs
     "blank",  # zeros: a vector of them, or a table
 )  # fmt: skip
@@ -78,6 +80,10 @@ MISSED = frozenset({
     "scratch_classes", "scratch_bits", "scratch_listed", "scratch_nothing",
 })  # fmt: skip
 """What tells which taps are left out."""
+DOTS = frozenset({"dot_group", "dot_weights"})
+"""What tells where weights lie that are lines of the depth."""
+OWN = BOXES | MISSED | DOTS
+"""What only gathers have."""
 
 STREAM = 2  # a problem larger than the last cache's half leaves nothing there
 ZEROS = 32  # entries: as long as the longest vector, and as a tile has rows
@@ -111,8 +117,11 @@ class Gather:
     scratch: int  # elements for one worker
 
 
-def plan_gather(problem: Problem, machine: Machine) -> Gather:
-    """Lay out blocks, phases, panels and tables for FINE or COARSE."""
+def plan_gather(problem: Problem, machine: Machine, *, lines: bool = False) -> Gather:
+    """Lay out blocks, phases, panels and tables for FINE or COARSE.
+
+    Where weights are ``lines`` of the depth, nothing is left out and no panel is cut.
+    """
     lanes = machine.lanes(problem.dtype)
     columns = lanes * VECTORS
     axes = all_phases(problem)
@@ -120,7 +129,7 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
     if problem.wanted is Operand.COARSE:
         depth, wanted = wanted, depth
     item = machine.vector_bytes // lanes
-    split = split_gather(problem, axes, machine)
+    split = split_gather(problem, axes, machine, whole=lines)
     panels, wide, joined = split.panels, split.wide, split.joined
     block, blocks, chunks = split.block, split.blocks, split.chunks
     a_chunk = -(-(panels - joined) // chunks)
@@ -186,6 +195,7 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
     borders = [(WHOLE, WHOLE), *map(inside, axes[1:-1])]  # the batch has none
     arrays["inside_lows"], arrays["inside_highs"] = map(list, zip(*borders, strict=True))
     arrays["segments_in_place"] = [0] * len(arrays["segments"])
+    arrays["dot_weights"], numbers["dot_group"] = _line_tables(arrays, lanes * wanted, lanes)
     return Gather(
         lanes=lanes,
         vectors=VECTORS,
@@ -197,6 +207,16 @@ def plan_gather(problem: Problem, machine: Machine) -> Gather:
         items=-(-problem.groups // split.at_once) * math.prod(blocks) * chunks,
         scratch=scratch.size,
     )
+
+
+def _line_tables(arrays: Mapping[str, list[int]], line: int, lanes: int) -> tuple[list[int], int]:
+    """Return where weights of each phase begin as lines of the depth, and how many there are.
+
+    Every segment has whole vectors of them, for all written channels a line.
+    """
+    counts = zip(arrays["segment_count"], arrays["segment_depth"], strict=True)
+    sizes = [count * -(-depth // lanes) * line for count, depth in counts]
+    return [0, *accumulate(sizes[:-1])], sum(sizes)
 
 
 def make_record(

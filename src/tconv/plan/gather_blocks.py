@@ -36,8 +36,13 @@ class Split:
     unpacked: bool  # whether blocks at the border are read in place too
 
 
-def split_gather(problem: Problem, axes: list[AxisPhases], machine: Machine) -> Split:
-    """Return how the work of a gather is split."""
+def split_gather(
+    problem: Problem, axes: list[AxisPhases], machine: Machine, *, whole: bool = False
+) -> Split:
+    """Return how the work of a gather is split.
+
+    Of a ``whole`` one no taps are left out, and vectors run along what is read.
+    """
     lanes = machine.lanes(problem.dtype)
     columns, item = VECTORS * lanes, machine.vector_bytes // lanes
     depth, wanted = problem.coarse_channels, problem.fine_channels
@@ -46,7 +51,7 @@ def split_gather(problem: Problem, axes: list[AxisPhases], machine: Machine) -> 
     panels = -(-wanted // columns)
     wide = panels - (0 < wanted % columns <= lanes)
     joined = 0 < wide < panels
-    chosen = tuple(sorted_axes(axes, depth, panels))
+    chosen = (False,) * len(axes) if whole else tuple(sorted_axes(axes, depth, panels))
     first = choose_block(axes, depth * item, columns * item, machine)
     unpacked = _read_in_place(problem, chosen) and packing_matters(axes, first, panels)
 
@@ -59,7 +64,8 @@ def split_gather(problem: Problem, axes: list[AxisPhases], machine: Machine) -> 
         blocks, chunks = divide(block, axes, problem, sizes, machine.l3)
         if any(chosen):
             return block, blocks, chunks, 1, False
-        boxes = choose_boxes(axes, block, (depth, -(-wanted // lanes), tile_rows(machine)))
+        vectors = wanted / lanes if whole else -(-wanted // lanes)
+        boxes = choose_boxes(axes, block, (depth, vectors, tile_rows(machine)))
         return block, blocks, chunks, boxes, boxes > 1 or all(map(within, axes))
 
     block, blocks, chunks, boxes, in_place = lay(1)

@@ -25,42 +25,47 @@ from tconv.problem import Problem, accumulator, numpy_dtype
 
 LINE = 64  # bytes that memory is read by
 NEAR = 2  # times the second cache: larger images come from afar
+LOADED = 1.6  # multiplied vectors in the time of one that is loaded, about
 WAITS = 1.057  # of two stages: several workers wait for each other between them
 
 PRICES: dict[str, dict[str, float]] = {
     "gather": {
-        "pairs": 0.167, "singles": 0.249,  # vectors multiplied, in panels of two and of one
-        "runs": 0.26, "points": 3.06,  # of channels or taps side by side; of every panel
-        "copied": 0.084, "turned": 0.288, "scattered": 0.681,  # elements packed
-        "lines": 1.7,  # of the source that groups share: each of them reads them again
-        "staged": 5.41,  # points whose channels do not fill vectors, where they lie side by side
-        "stored": 0.331, "stored_apart": 0.405,  # elements, where points do; in short lines
-        "filled": 0.06, "filled_points": 2.5,  # elements that no tap reaches; side by side, points
-        "phases": 360.0,
+        "pairs": 0.179, "singles": 0.238,  # vectors multiplied, in panels of two and of one
+        "runs": 0.176, "points": 1.49,  # of channels or taps side by side; of every panel
+        "copied": 0.158, "turned": 0.217, "scattered": 0.46,  # elements packed
+        "lines": 0.326,  # of the source that groups share: each of them reads them again
+        "staged": 2.59,  # points whose channels do not fill vectors, where they lie side by side
+        "stored": 0.191, "stored_apart": 0.339,  # elements, where points do; in short lines
+        "filled": 0.122, "filled_points": 1.11,  # elements that no tap reaches; beside them, points
+        "phases": 675.0,
     },
     "planes": {
-        "rows": 0.147, "vectors": 0.423,  # multiplied, and loaded for all rows of a tile
-        "tiles": 6.08, "staged": 13.0,  # begun; where channels lie side by side
-        "turned": 0.196, "turned_residues": 0.254, "scattered": 1.08, "residues": 0.435,
-        "lines": 12.5,
-        "each": 0.68, "each_beside": 0.55, "short": 1.23,  # elements stored one by one
-        "merged": 0.514, "merged_beside": 1.03,  # phase by phase
+        "rows": 0.151, "vectors": 0.234,  # multiplied, and loaded for all rows of a tile
+        "tiles": 7.55, "staged": 14.2,  # begun; where channels lie side by side
+        "turned": 0.199, "turned_residues": 0.268, "scattered": 0.621, "residues": 0.458,
+        "lines": 10.6,
+        "each": 0.628, "each_beside": 0.301, "short": 0.988,  # elements stored one by one
+        "merged": 0.302, "merged_beside": 0.442,  # phase by phase
+    },
+    "dots": {
+        "multiplied": 0.18, "runs": 0.344, "points": 2.32, "sums": 0.352,
+        "copied": 0.127, "phases": 459.0,
     },
     "grouped": {
-        "vectors": 0.0463, "apart": 0.018,  # multiplied; more of taps that share nothing
-        "sweeps": 2.7, "rows": 0.206,
-        "turned": 0.341, "copied": 0.507, "stored": 0.63,
+        "vectors": 0.0468, "apart": 0.0218,  # multiplied; more of taps that share nothing
+        "sweeps": 2.75, "rows": 0.103,
+        "turned": 0.205, "copied": 0.507, "stored": 0.526,
     },
     "overlap": {
-        "vectors": 0.175, "tiles": 4.26,
-        "copied": 2.62, "copied_residues": 5.0, "turned": 3.61, "turned_residues": 6.78,
-        "folded": 0.41, "lines": 10.0,
-        "stored": 1.23, "stored_phases": 0.713, "beside": 0.153, "beside_phases": 0.204,
-        "stages": 1540.0,
+        "vectors": 0.136, "tiles": 3.5,
+        "copied": 1.77, "copied_residues": 3.01, "turned": 2.83, "turned_residues": 5.91,
+        "folded": 0.135, "lines": 11.5,
+        "stored": 1.53, "stored_phases": 0.835, "beside": 0.261, "beside_phases": 0.0913,
+        "stages": 7570.0,
     },
     "cells": {
-        "pairs": 0.19, "singles": 0.285, "points": 1.14,
-        "runs": 3.6, "stored": 0.29, "stored_apart": 0.581, "begin": 1380.0,
+        "pairs": 0.187, "singles": 0.249, "points": 0.994,
+        "runs": 5.0, "stored": 0.307, "stored_apart": 0.486, "begin": 1230.0,
     },
 }  # fmt: skip
 """By algorithm: what one of each thing takes that is counted below."""
@@ -139,6 +144,36 @@ def _gather(problem: Problem, machine: Machine) -> Counts:
     else:
         found["turned" if read >= lanes else "scattered"] = packed
         found["stored" if last.size_out >= lanes else "stored_apart"] = points * written
+    return {what: groups * count for what, count in found.items()}
+
+
+def _dots(problem: Problem, machine: Machine) -> Counts:
+    read, written = channels_of(problem)
+    lanes, groups = machine.lanes(problem.dtype), problem.groups
+    axes = all_phases(problem)[1:]
+    *outer, last = axes
+    item, one = machine.vector_bytes // lanes, [batch_phases(1), *axes]
+    block = choose_block(one, read * item, 2 * lanes * item, machine)
+    sizes = read, written / lanes, tile_rows(machine)
+    boxes = 1 if all(map(within, axes)) else choose_boxes(one, block, sizes)
+    in_place = not _widened(problem) and (boxes > 1 or all(map(within, axes)))
+    every = _sum(axes, lambda _, points: points)
+    lines = _sum(outer, lambda taps, points: taps * points)
+    runs = vectors = 0
+    for (low, high), offsets in zip(last.ranges, last.offsets, strict=True):
+        apart = in_place and groups > 1
+        count = len(offsets) if apart else _runs(offsets)
+        some = max(0, high - low) * count
+        runs += some
+        vectors += some * -(-read * len(offsets) // max(1, count) // lanes)
+    found: Counts = {
+        "multiplied": lines * vectors * max(written, LOADED),
+        "runs": lines * runs,
+        "points": every,
+        "sums": every * written,
+        "copied": 0 if in_place else _packed(axes, block) * read,
+        "phases": _blocks(axes, block) * boxes * _sum(axes, lambda _, points: points > 0),
+    }
     return {what: groups * count for what, count in found.items()}
 
 
@@ -262,6 +297,7 @@ def _cells(problem: Problem, machine: Machine) -> Counts:
 
 COUNTS: Mapping[str, Callable[[Problem, Machine], Counts]] = {
     "gather": _gather,
+    "dots": _dots,
     "planes": _planes,
     "grouped": _grouped,
     "overlap": _overlap,

@@ -13,6 +13,7 @@ from tconv.plan import gather as gather_plan
 from tconv.plan import planes as planes_plan
 from tconv.plan.cells import Cells
 from tconv.plan.correlate import Correlate
+from tconv.plan.dots import Dots
 from tconv.plan.gather import Gather
 from tconv.plan.grouped import Grouped
 from tconv.plan.in_place import segments_in_place
@@ -362,11 +363,14 @@ class GatherRunner(TileRunner):
     recipe: Gather
 
     def __init__(self, problem: Problem, recipe: Gather) -> None:
-        kinds = {"few": "together", "past": "stream", "missed": "words"}
-        wanted = {kind: recipe.record[self.fields[name]] != 0 for kind, name in kinds.items()}
+        super().__init__(problem, recipe, gather_kernel(problem.dtype, **self.kinds(recipe)))
+
+    def kinds(self, recipe: Gather) -> dict[str, int]:
+        """Return which tiles a recipe needs."""
+        names = {"few": "together", "past": "stream", "missed": "words"}
+        wanted = {kind: recipe.record[self.fields[name]] != 0 for kind, name in names.items()}
         wide = recipe.record[self.fields["wide_panels"]]
-        wanted["joined"] = 0 < wide < recipe.panels
-        super().__init__(problem, recipe, gather_kernel(problem.dtype, **wanted))
+        return {**wanted, "joined": 0 < wide < recipe.panels}
 
     def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int, int]:
         """Return the kernel that packs, its record, work items and bytes of scratch."""
@@ -381,6 +385,32 @@ class GatherRunner(TileRunner):
         padded = np.zeros((groups, self.recipe.panels * self.columns), self.sums)
         padded[:, : bias.size // groups] = bias.reshape(groups, -1)
         return padded
+
+
+class DotsRunner(OrderedRunner, GatherRunner):
+    """FINE or COARSE with very few written channels: weights are lines of the depth."""
+
+    fields, across, numbered = gather_plan.FIELDS, False, True
+    recipe: Dots
+
+    def kinds(self, recipe: Gather) -> dict[str, int]:
+        """Return the tile for so many channels."""
+        return {"dots": recipe.record[self.fields["columns"]]}
+
+    def ordered(self, weights: Array) -> Array:
+        """Return the weights of every segment by vectors of its depth, for each channel a line."""
+        problem, lanes = self.problem, self.recipe.lanes
+        shape, permutation = problem.path(Operand.WEIGHTS, f"xg{''.join(self.letters)}")
+        taken = weights.reshape(shape).transpose(permutation)
+        found = []
+        for run, depth in zip(self.recipe.runs, self.recipe.depths, strict=True):
+            taps = taken[tuple(np.array(run.taps).T)].swapaxes(0, 1)  # group, tap, depth, channel
+            lines = taps.reshape(problem.groups, -1, depth, taps.shape[-1])
+            # The last vector overlaps the one before.
+            begins = np.minimum(np.arange(0, depth, lanes), depth - lanes)
+            vectors = lines[:, :, begins[:, None] + np.arange(lanes)]
+            found.append(vectors.swapaxes(-1, -2).reshape(problem.groups, -1))
+        return np.concatenate(found, axis=1) if found else taken[:0]
 
 
 class CellsRunner(TileRunner):
@@ -410,6 +440,8 @@ def runner(
     problem: Problem, recipe: Gather | Cells | Planes | Correlate
 ) -> GatherRunner | CellsRunner | PlanesRunner | CorrelateRunner:
     """Return what runs a recipe."""
+    if isinstance(recipe, Dots):
+        return DotsRunner(problem, recipe)
     if isinstance(recipe, Gather):
         return GatherRunner(problem, recipe)
     if isinstance(recipe, Cells):

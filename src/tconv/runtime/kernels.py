@@ -44,16 +44,26 @@ def kernel_shape(dtype: str, target: Machine) -> KernelShape:
 
 
 @cache
-def gather_kernel(dtype: str, *, few: bool, past: bool, missed: bool, joined: bool) -> int:
+def gather_kernel(  # noqa: PLR0913 - the kinds of tiles
+    dtype: str,
+    *,
+    few: bool = False,
+    past: bool = False,
+    missed: bool = False,
+    joined: bool = False,
+    dots: int = 0,
+) -> int:
     """Return the address of ``gather(record, scratch, item)``.
 
     Few channels have more tiles, and so have results that go past the caches; tiles that leave
-    out taps are others, and so are those for a wide panel and the narrow one behind it.
+    out taps are others, and so are those for a wide panel and the narrow one behind it, and those
+    for one to four channels whose weights are lines of the depth.
     """
     shape = kernel_shape(dtype, machine())
     name = "gather" + "_few" * few + "_past" * past
     name += "_missed" * missed + "_joined" * joined
-    kinds = Kinds(few=few, past=past, missed=missed, joined=joined)
+    name += f"_dots{dots}" if dots else ""
+    kinds = Kinds(few=few, past=past, missed=missed, joined=joined, dots=dots)
     return _loaded(name, shape, partial(emit_gather, kinds=kinds), f"gather_{dtype}")
 
 

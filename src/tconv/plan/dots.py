@@ -1,0 +1,42 @@
+"""The algorithm for very few written channels: vectors run along the channels that are read.
+
+Panels of one to four channels would leave vectors mostly empty.  Where the channels of a point,
+and often those of its neighbours, lie side by side, so do lines of weights: every vector of data
+is multiplied with one of each, and lanes are added up in the end.
+"""
+
+from dataclasses import dataclass
+
+from tconv.plan.gather import FIELDS, Gather, plan_gather
+from tconv.plan.machine import Machine
+from tconv.problem import Operand, Problem
+
+MOST_WRITTEN = 4  # channels of a group: more fill vectors well enough
+ROWS = {1: 8, 2: 6, 3: 4, 4: 2}  # points of a tile, by those: eight to twelve sums
+
+
+@dataclass(frozen=True, slots=True)
+class Dots(Gather):
+    """A gather whose weights are lines of the depth; for each run of them, how long they are."""
+
+    depths: tuple[int, ...]
+
+
+def plan_dots(problem: Problem, machine: Machine) -> Dots:
+    """Lay out blocks, phases and tables for FINE or COARSE."""
+    base = plan_gather(problem, machine, lines=True)
+    record = base.record
+    begin, end = record[FIELDS["segment_depth"]], record[FIELDS["part_segments"]]
+    counts = record[record[FIELDS["segment_count"]] : begin]
+    depths = [depth for depth, count in zip(record[begin:end], counts, strict=True) if count]
+    fields = {name: getattr(base, name) for name in Gather.__slots__}
+    return Dots(**fields, depths=tuple(depths))
+
+
+def lines_fit(problem: Problem, machine: Machine) -> bool:
+    """Tell whether vectors may run along channels that are read: a group has enough of them."""
+    read, written = problem.coarse_channels, problem.fine_channels
+    if problem.wanted is Operand.COARSE:
+        read, written = written, read
+    beside = not str(problem.layout(problem.given[0])).endswith("x")
+    return beside and written <= MOST_WRITTEN and read >= machine.lanes(problem.dtype)
