@@ -15,6 +15,9 @@ loses a race sees it and looks again::
 
 An offer can be taken back, so a caller never waits for a worker that is slow to wake, has
 left or never existed; it waits only for workers in the middle of an item.
+
+Every worker begins with items of its own, side by side and the same in every run: what they read
+and write is in its caches still.  Whoever is done goes on with those of others.
 """
 
 from dataclasses import dataclass
@@ -44,8 +47,9 @@ KERNEL = ir.FunctionType(VOID, [WORDS, BYTES, I64]).as_pointer()
 # The pool in memory, in words of 8 bytes.  What different threads write lies 128 bytes
 # apart: some processors fetch cache lines in pairs.
 LINE = 16
-LOCK, PATIENCE, JOB, NEXT, CPUS, SLOTS = 0, LINE, 2 * LINE, 3 * LINE, 4 * LINE, 5 * LINE
+LOCK, PATIENCE, JOB, CPUS, SLOTS = 0, LINE, 2 * LINE, 3 * LINE, 4 * LINE
 STATE, STOP, OWNER, ASIDE = 0, 1, 2, 3  # inside a worker's line; ASIDE are two words
+TAKEN = 8  # likewise, of its items; all workers count there, so it is far from what one waits on
 CAPACITY = 512
 POOL_BYTES = 8 * (SLOTS + CAPACITY * LINE)
 
@@ -101,10 +105,10 @@ def _emit_run(module: ir.Module, parts: _Parts, offer: ir.Function, close: ir.Fu
     b.cbranch(_swapped(b, lock, number(0), number(1)), shared, alone)
 
     b.position_at_end(shared)
-    describe(b, pool, (kernel, record, scratch, step, items))
+    describe(b, pool, (kernel, record, scratch, step, items, used))
     with counted(b, used, first=number(1)) as worker:
         b.call(offer, [pool, _slot(b, pool, worker.index)])
-    b.call(parts.take, [pool, kernel, record, scratch, items])
+    b.call(parts.take, [pool, kernel, record, scratch, items, used, number(0)])
     with counted(b, used, first=number(1)) as worker:
         patience = b.mul(load(b, pool, PATIENCE), number(LONG))
         b.call(close, [_slot(b, pool, worker.index), patience])
@@ -116,11 +120,12 @@ def _emit_run(module: ir.Module, parts: _Parts, offer: ir.Function, close: ir.Fu
 
 
 def describe(b: ir.IRBuilder, pool: ir.Value, job: tuple[ir.Value, ...]) -> None:
-    """Write down what there is to do: kernel, record, scratch, its step and the items."""
+    """Write down what there is to do: kernel, record, scratch, its step, items and workers."""
     for index, value in enumerate(job):
         word = b.ptrtoint(value, I64) if isinstance(value.type, ir.PointerType) else value
         store(b, word, pool, JOB + index)
-    b.store_atomic(number(0), place(b, pool, NEXT), ORDER, 8)
+    with counted(b, job[-1]) as worker:
+        b.store_atomic(number(0), place(b, _slot(b, pool, worker.index), TAKEN), ORDER, 8)
 
 
 def do_alone(
@@ -207,19 +212,24 @@ def _emit_stop(module: ir.Module, parts: _Parts) -> None:
 
 
 def _emit_take(module: ir.Module) -> ir.Function:
-    """Emit the loop that takes the next item until none is left."""
-    made, b = function(module, "pool_take", [WORDS, KERNEL, WORDS, BYTES, I64])
-    pool, kernel, record, scratch, items = made.args
-    following = place(b, pool, NEXT)
-    look, run, end = (b.append_basic_block(name) for name in ("look", "run", "end"))
-    b.branch(look)
-    b.position_at_end(look)
-    item = b.atomic_rmw("add", following, number(1), ORDER)
-    b.cbranch(b.icmp_signed("<", item, items), run, end)
-    b.position_at_end(run)
-    b.call(kernel, [record, scratch, item])
-    b.branch(look)
-    b.position_at_end(end)
+    """Emit the loop over a worker's own items, then over those that others have not taken yet."""
+    made, b = function(module, "pool_take", [WORDS, KERNEL, WORDS, BYTES, I64, I64, I64])
+    pool, kernel, record, scratch, items, workers, index = made.args
+    with counted(b, workers) as turn:
+        owner = b.srem(b.add(index, turn.index), workers)
+        first, last = (
+            b.sdiv(b.mul(worker, items), workers) for worker in (owner, b.add(owner, number(1)))
+        )
+        taken = place(b, _slot(b, pool, owner), TAKEN)
+        look, run, end = (b.append_basic_block(name) for name in ("look", "run", "end"))
+        b.branch(look)
+        b.position_at_end(look)
+        item = b.add(first, b.atomic_rmw("add", taken, number(1), ORDER))
+        b.cbranch(b.icmp_signed("<", item, last), run, end)
+        b.position_at_end(run)
+        b.call(kernel, [record, scratch, item])
+        b.branch(look)
+        b.position_at_end(end)
     b.ret_void()
     return made
 
@@ -228,13 +238,13 @@ def _emit_share(module: ir.Module, take: ir.Function) -> ir.Function:
     """Emit a worker's part in the job that a pool or a team describes."""
     made, b = function(module, "pool_share", [WORDS, I64])
     pool, index = made.args
-    kernel, record, scratch, step, items = (load(b, pool, JOB + part) for part in range(5))
+    kernel, record, scratch, step, items, workers = (load(b, pool, JOB + part) for part in range(6))
     mine = b.add(scratch, b.mul(index, step))
     pointers = [
         b.inttoptr(value, kind)
         for value, kind in ((kernel, KERNEL), (record, WORDS), (mine, BYTES))
     ]
-    b.call(take, [pool, *pointers, items])
+    b.call(take, [pool, *pointers, items, workers, index])
     b.ret_void()
     return made
 

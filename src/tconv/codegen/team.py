@@ -3,7 +3,7 @@
 from llvmlite import ir
 
 from tconv.codegen.build import I32, I64, VOID, function, load, number, smaller, store
-from tconv.codegen.pool import BYTES, KERNEL, SLOTS, describe, do_alone
+from tconv.codegen.pool import BYTES, CAPACITY, KERNEL, LINE, SLOTS, describe, do_alone
 from tconv.codegen.waiting import WORDS
 
 WHICH = 0  # where a job has the function that tells which worker one is; it needs no lock
@@ -24,14 +24,14 @@ def emit_team(module: ir.Module, share: ir.Function) -> None:
         module, "team_run", [WORDS, KERNEL, WORDS, BYTES, I64, I64, I64], public=True
     )
     team, kernel, record, scratch, step, items, workers = made.args
-    used = smaller(b, workers, items)
+    used = smaller(b, smaller(b, workers, items), number(CAPACITY))
     shared, alone = (b.append_basic_block(name) for name in ("shared", "alone"))
     b.cbranch(b.icmp_signed(">", used, number(1)), shared, alone)
 
     # On the caller's stack: several callers may be in here, each with a team of its own.
     b.position_at_end(shared)
-    job = b.bitcast(b.alloca(ir.ArrayType(I64, SLOTS)), WORDS)
-    describe(b, job, (kernel, record, scratch, step, items))
+    job = b.alloca(I64, b.add(b.mul(used, number(LINE)), number(SLOTS)))
+    describe(b, job, (kernel, record, scratch, step, items, used))
     store(b, load(b, team, 1), job, WHICH)
     parallel = b.inttoptr(
         load(b, team), ir.FunctionType(VOID, [body.type, WORDS, I32, I32]).as_pointer()
