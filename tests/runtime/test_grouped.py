@@ -18,6 +18,7 @@ from tconv import engine, reference
 from tconv.plan.grouped import Grouped, plan_grouped
 from tconv.plan.grouped_weights import GroupedWeights, plan_grouped_weights
 from tconv.plan.machine import Machine
+from tconv.plan.stretches import ROWS
 from tconv.problem import DTYPES, Activation, Axis, Layout, Operand, Problem, numpy_dtype
 from tconv.runtime import kernels
 from tconv.runtime.grouped import GroupedRunner, GroupedWeightsRunner
@@ -363,3 +364,28 @@ def test_a_nan_of_any_bits_stays_one(layouts: tuple[str, str], dtype: str) -> No
     assert np.isnan(result[:24, 4:7]).all()
     assert np.isnan(result[24:]).all()
     assert not np.isnan(result[:24, :4]).any()
+
+
+@pytest.mark.parametrize("wanted", [Operand.FINE, Operand.COARSE])
+@pytest.mark.parametrize("layout", ["n x {}", "n {} x"])
+@pytest.mark.parametrize("taps", [2, 3, 4, 5, 7, 9, 11])
+def test_points_that_share_taps_may_lie_apart(wanted: Operand, layout: str, taps: int) -> None:
+    """Dilated windows: lines of fewer points than tiles take apart, as many and more; strides."""
+    for stride, dilation in ((1, 2), (1, 3), (1, 5), (2, 4), (2, 3), (3, 1)):
+        apart = dilation // stride if dilation % stride == 0 else 1
+        for size in (ROWS * apart - 1, ROWS * apart, ROWS * apart + taps * dilation + 1):
+            pad = dilation * (taps // 2)
+            axis = Axis(stride * size, size, taps, stride, dilation, pad)
+            layouts = (Layout(layout.format(name)) for name in ("gc", "gf"))
+            axes = (Axis(3, 3, 2, 1, 2, 1), axis)
+            problem = Problem(wanted, 2, 19, 1, 1, axes, "float32", *layouts, Layout("gc f x"))
+            data, weights = (
+                whole_numbers(problem.shape(operand), "float32", seed)
+                for seed, operand in enumerate(problem.given)
+            )
+            run = GroupedRunner(problem, plan_grouped(problem, kernels.machine()))
+            out = np.full(problem.shape(wanted), 99, "float32")
+            run.run(data, run.pack(weights), None, out)
+
+            due = reference.answer(problem, data, weights)
+            np.testing.assert_array_equal(out, due, str(problem))

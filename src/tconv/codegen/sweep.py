@@ -1,7 +1,7 @@
 """Sweeps: sums of neighbouring points, one vector of groups after the other."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -91,26 +91,32 @@ def emit_sweep(module: ir.Module, baked: SweepShape) -> ir.Function:
 Piece = Callable[[Sequence[ir.Value], ir.Value, ir.Value, int | None], list[ir.Value]]
 
 
-def _emit_points(b: ir.IRBuilder, kind: SweepKind, s: Sweep, arguments: Sequence[ir.Value]) -> None:
-    """Sum all points, some at a time, by every meeting in turn."""
-    meetings, several, data, out, count = arguments
-    shape, vector = kind.shape, kind.vector
+def _single(b: ir.IRBuilder, kind: SweepKind, s: Sweep) -> Piece:
+    """Return what reads every point for itself."""
 
-    def single(
+    def piece(
         totals: Sequence[ir.Value], data: ir.Value, weights: ir.Value, half: int | None
     ) -> list[ir.Value]:
-        weight = load(b, weights, 0, vector)
-        return [
-            fma(b, weight, kind.read(b, data, b.mul(number(r), s.in_step), half), total)
-            for r, total in enumerate(totals)
-        ]
+        sums = list(totals)
+        for k in range(kind.taps):
+            weight = load(b, weights, k * kind.shape.lanes, kind.vector)
+            tap = place(b, data, b.mul(number(k), s.tap_step))
+            for r, total in enumerate(sums):
+                value = kind.read(b, tap, b.mul(number(r), s.in_step), half)
+                sums[r] = fma(b, weight, value, total)
+        return sums
 
-    def shared(
+    return piece
+
+
+def _shared(b: ir.IRBuilder, kind: SweepKind, s: Sweep) -> Piece:
+    """Return what reads once what the points of a tile share."""
+    taps, ratio = kind.taps, kind.ratio
+
+    def piece(
         totals: Sequence[ir.Value], data: ir.Value, weights: ir.Value, half: int | None
     ) -> list[ir.Value]:
-        """Read once what neighbouring points share."""
-        taps, ratio = kind.taps, kind.ratio
-        kept = [load(b, weights, k * shape.lanes, vector) for k in range(taps)]
+        kept = [load(b, weights, k * kind.shape.lanes, kind.vector) for k in range(taps)]
         sums = list(totals)
         for j in range(ratio * (ROWS - 1) + taps):
             users = [(r, j - ratio * r) for r in range(ROWS) if 0 <= j - ratio * r < taps]
@@ -121,13 +127,50 @@ def _emit_points(b: ir.IRBuilder, kind: SweepKind, s: Sweep, arguments: Sequence
                 sums[r] = fma(b, kept[k], value, sums[r])
         return sums
 
+    return piece
+
+
+def _emit_points(b: ir.IRBuilder, kind: SweepKind, s: Sweep, arguments: Sequence[ir.Value]) -> None:
+    """Sum all points, some at a time, by every meeting in turn."""
+    single, shared = _single(b, kind, s), _shared(b, kind, s)
+    meetings, several, data, out, count = arguments
+    ends = meetings, several, data, out, count
+    if kind.kind.spread:
+        apart = b.sdiv(s.tap_step, s.in_step)
+        enough = b.icmp_signed(">=", count, b.mul(apart, number(ROWS)))
+        with b.if_else(enough) as (far, near):
+            with far, counted(b, apart) as turn:
+                # One of so many points after the other, from every one of the first.
+                rest = b.sub(b.add(count, b.sub(apart, number(1))), turn.index)
+                data, out = (
+                    place(b, pointer, b.mul(turn.index, step))
+                    for pointer, step in ((data, s.in_step), (out, s.out_step))
+                )
+                wide = replace(s, in_step=s.tap_step, out_step=b.mul(apart, s.out_step))
+                some = meetings, several, data, out, b.sdiv(rest, apart)
+                _emit_tiles(b, kind, wide, some, [(ROWS, PANELS, shared)])
+            with near:
+                tiles = [(rows, PANELS, single) for rows in sizes(ROWS)]
+                _emit_tiles(b, kind, s, ends, tiles)
+        return
     if kind.joined:
         each = {rows: ANY_PANELS[rows] for rows in sizes(ROWS)}
         if kind.pairs:
             each = {rows: tuple(p for p in some if p != 3) for rows, some in each.items()}
-        tiles = [(rows, some, single) for rows, some in each.items()]
+        _emit_tiles(b, kind, s, ends, [(rows, some, single) for rows, some in each.items()])
     else:
-        tiles = [(ROWS, PANELS, shared if kind.ratio else single)]
+        _emit_tiles(b, kind, s, ends, [(ROWS, PANELS, shared if kind.ratio else single)])
+
+
+def _emit_tiles(
+    b: ir.IRBuilder,
+    kind: SweepKind,
+    s: Sweep,
+    ends: Sequence[ir.Value],
+    tiles: Sequence[tuple[int, Sequence[int], Piece]],
+) -> None:
+    """Sum points by the largest tiles that fit, by every meeting in turn."""
+    meetings, several, data, out, count = ends
     for rows, groups, piece in tiles:
         with (
             covered(b, count, rows, ROWS) as first,
@@ -139,8 +182,8 @@ def _emit_points(b: ir.IRBuilder, kind: SweepKind, s: Sweep, arguments: Sequence
             written = b.add(b.mul(first, s.out_step), b.mul(m.phase, s.out_x))
             taken = b.add(load(b, s.shifts, m.phase), b.mul(m.row_weights, s.rows_before))
             weights = place(b, s.weights, b.add(taken, m.weights))
-            ends = [place(b, data, read), place(b, out, written), weights, s.start]
-            _emit_panels(b, kind, s, m, (ends, rows, groups, piece))
+            pointers = [place(b, data, read), place(b, out, written), weights, s.start]
+            _emit_panels(b, kind, s, m, (pointers, rows, groups, piece))
 
 
 def _emit_panels(

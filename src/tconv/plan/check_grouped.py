@@ -106,6 +106,8 @@ class _GroupedRun:
         fits = taps % chosen.taps == 0 if chosen.cut else taps == chosen.taps
         demand(fits, "a kernel takes other taps at once", (taps, chosen))
         known = chosen.ratio == 0 or r.step_in == chosen.ratio * r.apart
+        if chosen.spread:  # as many points lie between two that share taps
+            known = chosen.ratio == 1 and r.apart > r.step_in and r.apart % r.step_in == 0
         demand(known, "a kernel's step is another", (r.step_in, r.apart))
         skipped, between = divmod(weights, lanes)
         demand(between == 0 <= skipped, "a weight is read between vectors", weights)

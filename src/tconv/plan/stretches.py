@@ -14,6 +14,7 @@ ROWS = 4  # neighbouring points that fast kernels sum together
 PIECES = {1: (2, 3, 4, 5, 7), 2: (3, 4, 5)}
 """By the taps between two points: how many taps kernels take at once, some of them shared."""
 
+MOST_APART = 7  # taps that kernels take at once where points share none
 MOST_TAPS = 25  # of all rows, that kernels unroll
 MOST_MEETINGS = 1 << 13  # of all stretches: more are not worth listing
 
@@ -25,6 +26,7 @@ class Kind:
     taps: int  # that it takes at once
     ratio: int  # how many of them lie between two points; 0 is any
     cut: bool  # whether rows may have several times as many
+    spread: bool = False  # whether points that share taps lie apart, further than neighbours do
 
     def unrolls(self, lines: int) -> bool:
         """Tell whether there is a kernel that unrolls so many rows of taps.
@@ -122,6 +124,11 @@ def choose_kind(axis: AxisPhases, taps: int) -> Kind:
     """
     if taps < 2:
         return Kind(1, 0, cut=False) if taps else ANY
-    ratio, rest = divmod(axis.step_in, taps_apart(axis))
+    step, apart = axis.step_in, taps_apart(axis)
+    spread = apart > step and apart % step == 0
+    ratio, rest = (1, 0) if spread else divmod(step, apart)
     pieces = [piece for piece in PIECES.get(ratio, ()) if rest == 0 and taps % piece == 0]
-    return Kind(max(pieces), ratio, cut=max(pieces) < taps) if pieces else ANY
+    if pieces:
+        return Kind(max(pieces), ratio, cut=max(pieces) < taps, spread=spread)
+    piece = max(size for size in range(1, MOST_APART + 1) if taps % size == 0)
+    return Kind(piece, 0, cut=piece < taps)
