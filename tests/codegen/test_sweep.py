@@ -34,7 +34,7 @@ GUARD = 99
 
 EXACT = [Kind(taps, ratio, cut=False) for ratio, pieces in PIECES.items() for taps in pieces]
 CUT = [Kind(2, 1, cut=True), Kind(3, 2, cut=True)]
-APART = [Kind(taps, 0, cut=cut) for taps, cut in ((1, False), (3, False), (4, True))]
+APART = [Kind(taps, 0, cut=cut) for taps, cut in ((1, False), (3, False), (2, True))]
 SWEEPS = (ANY, *APART, *EXACT, *CUT)
 
 

@@ -376,9 +376,9 @@ def test_points_that_share_taps_may_lie_apart(wanted: Operand, layout: str, taps
         for size in (ROWS * apart - 1, ROWS * apart, ROWS * apart + taps * dilation + 1):
             pad = dilation * (taps // 2)
             axis = Axis(stride * size, size, taps, stride, dilation, pad)
-            layouts = (Layout(layout.format(name)) for name in ("gc", "gf"))
+            layouts = Layout(layout.format("gc")), Layout(layout.format("gf")), Layout("gc f x")
             axes = (Axis(3, 3, 2, 1, 2, 1), axis)
-            problem = Problem(wanted, 2, 19, 1, 1, axes, "float32", *layouts, Layout("gc f x"))
+            problem = Problem(wanted, 2, 19, 1, 1, axes, "float32", *layouts)
             data, weights = (
                 whole_numbers(problem.shape(operand), "float32", seed)
                 for seed, operand in enumerate(problem.given)

@@ -14,7 +14,7 @@ ROWS = 4  # neighbouring points that fast kernels sum together
 PIECES = {1: (2, 3, 4, 5, 7), 2: (3, 4, 5)}
 """By the taps between two points: how many taps kernels take at once, some of them shared."""
 
-MOST_APART = 7  # taps that kernels take at once where points share none
+MOST_APART = 3  # taps that kernels take at once where points share none
 MOST_TAPS = 25  # of all rows, that kernels unroll
 MOST_MEETINGS = 1 << 13  # of all stretches: more are not worth listing
 
