@@ -50,14 +50,22 @@ def emit_fill_lines(module: ir.Module, shape: KernelShape) -> ir.Function | None
                 out = place(b, begin, b.mul(x.index, x_step))
                 stream(b, load(b, bias, c.index, vector), out, c.index)
         b.ret_void()
+    pattern = b.alloca(vector, number(lanes))
+    few = b.select(b.icmp_signed("<", used, number(lanes)), used, number(0))
+    with counted(b, number(lanes)) as x, counted(b, few) as c:
+        element = b.add(b.mul(x.index, used), c.index)
+        store(b, load(b, bias, c.index), b.bitcast(pattern, pointer), element)
     with b.if_else(b.icmp_signed("==", c_step, number(1))) as (side_by_side, apart):
-        with side_by_side, counted(b, lines) as line, counted(b, count) as x:
+        with side_by_side, counted(b, lines) as line:
             begin = place(b, target, load(b, places, line.index))
-            out, vectors = place(b, begin, b.mul(x.index, x_step)), if_enough(b, used, lanes)
-            with covered(b, vectors, lanes) as c:
-                store(b, load(b, bias, c, vector), out, c)
-            with counted(b, used, first=vectors) as c:
-                store(b, load(b, bias, c.index), out, c.index)
+            done = _fill_few(b, begin, pattern, (count, used, x_step))
+            vectors = if_enough(b, used, lanes)
+            with counted(b, count, first=done) as x:
+                out = place(b, begin, b.mul(x.index, x_step))
+                with covered(b, vectors, lanes) as c:
+                    store(b, load(b, bias, c, vector), out, c)
+                with counted(b, used, first=vectors) as c:
+                    store(b, load(b, bias, c.index), out, c.index)
         with apart, counted(b, used) as c:
             plane, value = place(b, target, b.mul(c.index, c_step)), load(b, bias, c.index)
             neighbours = b.icmp_signed("==", x_step, number(1))
@@ -70,6 +78,27 @@ def emit_fill_lines(module: ir.Module, shape: KernelShape) -> ir.Function | None
                     store(b, value, out, b.mul(x.index, x_step))
     b.ret_void()
     return made
+
+
+def _fill_few(
+    b: ir.IRBuilder,
+    begin: ir.Value,
+    pattern: ir.Value,
+    sizes: tuple[ir.Value, ir.Value, ir.Value],
+) -> ir.Value:
+    """Fill points of fewer channels than lanes, if nothing lies between them; return how many.
+
+    The pattern is so many of them, as many vectors as a point has channels.
+    """
+    count, used, x_step = sizes
+    lanes = pattern.type.pointee.count
+    tight = b.icmp_signed("==", x_step, used)
+    tight = b.and_(tight, b.icmp_signed("<", used, number(lanes)))
+    whole = b.select(tight, b.and_(count, number(-lanes)), number(0))
+    with counted(b, whole, step=lanes) as x, counted(b, used) as v:
+        out = b.add(b.mul(x.index, used), b.mul(v.index, number(lanes)))
+        store(b, b.load(place(b, pattern, v.index)), begin, out)
+    return whole
 
 
 def is_blank(b: ir.IRBuilder, r: Record, phase: ir.Value) -> ir.Value:
@@ -131,6 +160,26 @@ def fill_points(  # noqa: PLR0913 - which panels of what
         numbers = [points, number(1), used, number(0), number(1), where.past]
         with b.if_then(none):
             b.call(fill, [target, bias, places, *numbers])
+
+
+def fill_whole_lines(  # noqa: PLR0913 - which lines of what
+    b: ir.IRBuilder,
+    r: Record,
+    fill: ir.Function,
+    block: Block,
+    ends: tuple[ir.Value, ir.Value, ir.Value],
+    sizes: tuple[ir.Value, ir.Value],
+) -> None:
+    """Fill lines of a block from end to end: to the target, with the bias, at places of lines.
+
+    The sizes are how many lines, and how many channels.
+    """
+    target, bias, places = ends
+    lines, used = sizes
+    _, begin, length = line_ends(b, r, block)
+    first = place(b, target, b.mul(begin, r.target_x))
+    steps = [r.target_x, r.target_c, ir.Constant(I1, 0)]
+    b.call(fill, [first, bias, places, lines, length, used, *steps])
 
 
 def line_ends(b: ir.IRBuilder, r: Record, block: Block) -> tuple[ir.Value, ir.Value, ir.Value]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tconv.codegen.activation import activated
+from tconv.codegen.blank import emit_fill_lines, fill_whole_lines
 from tconv.codegen.block import (
     Block,
     KernelShape,
@@ -48,6 +49,7 @@ class _Parts:
     pack: ir.Function
     store: ir.Function
     store_phases: ir.Function
+    fill: ir.Function | None  # where phases of the last axis are stored one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ def emit_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
         emit_pack_planes(module, shape),
         emit_store_planes(module, shape),
         emit_store_phases(module, shape),
+        emit_fill_lines(module, shape) if merged == 1 else None,
     )
     made, b = function(
         module, f"planes_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
@@ -141,6 +144,7 @@ def emit_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
     with counted(b, r.outer_phases) as outer:
         lines = settle_phase(b, r, block, outer.index)
         _fill_lines(b, r, block, where, (outer.index, lines))
+        filled = _fill_blank(b, r, parts.fill, block, where, lines)
         with counted(b, r.phases) as x:
             low = larger(b, block.start, r.at("last_low", x.index))
             high = smaller(b, block.stop, r.at("last_high", x.index))
@@ -155,12 +159,35 @@ def emit_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
                 length=length,
                 direct=_stores_direct(b, r, shape, length),
             )
-            with b.if_then(b.icmp_signed(">", b.mul(lines, length), number(0)), likely=True):
+            some = b.icmp_signed(">", b.mul(lines, length), number(0))
+            if merged == 1:
+                none = b.icmp_signed("==", r.at("segment_counts", phase.both), number(0))
+                some = b.and_(some, b.not_(b.and_(filled, none)))
+            with b.if_then(some, likely=True):
                 _run_phase(b, r, shape, parts, where, phase)
                 with b.if_then(b.not_(phase.direct)):
                     _store_phase(b, r, shape, parts, where, phase)
     b.ret_void()
     return made
+
+
+def _fill_blank(  # noqa: PLR0913 - which lines of what
+    b: ir.IRBuilder,
+    r: Record,
+    fill: ir.Function | None,
+    block: Block,
+    where: _Place,
+    lines: ir.Value,
+) -> ir.Value:
+    """Fill lines with the bias, if some of their points have no taps; tell whether that was so."""
+    if fill is None:
+        return ir.Constant(I1, 0)
+    plain = b.icmp_signed("==", r.activate, number(0))
+    wanted = b.and_(plain, b.icmp_signed("!=", r.blank_phases, number(0)))
+    with b.if_then(b.and_(wanted, b.icmp_signed(">", lines, number(0)))):
+        ends = where.target, where.bias, where.targets
+        fill_whole_lines(b, r, fill, block, ends, (lines, b.mul(where.groups, r.columns)))
+    return wanted
 
 
 def _stores_direct(b: ir.IRBuilder, r: Record, shape: KernelShape, length: ir.Value) -> ir.Value:

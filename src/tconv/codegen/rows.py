@@ -1,6 +1,7 @@
 """Rows of points: packed into scratch, and stored from it, in either layout."""
 
 from collections.abc import Sequence
+from functools import reduce
 
 from llvmlite import ir
 
@@ -115,17 +116,55 @@ def _pack_planes(  # noqa: PLR0913 - the emitted function's own arguments
             read = b.mul(point.index, x_step)
             target = place(b, place(b, begin, b.mul(point.index, pitch)), c)
             widen_each(b, [place(b, plane, read) for plane in planes], target, dtype)
+    turned = _pack_few(b, (begin, source), sizes, (x_step, c_step), kind)
     with counted(b, depth, first=vectors_c) as channel:
         plane = place(b, source, b.mul(channel.index, c_step))
-        done: ir.Value = number(0)
+        done: ir.Value = turned
         if STORED[dtype] != FLOATS[dtype]:  # converting eight takes no longer than one
-            done, row = square_x, place(b, begin, channel.index)
-            with covered(b, square_x, lanes) as x:
+            left = b.icmp_signed("==", turned, number(0))
+            done, row = b.select(left, square_x, turned), place(b, begin, channel.index)
+            with covered(b, b.select(left, square_x, number(0)), lanes) as x:
                 places = [b.mul(b.add(x, number(i)), pitch) for i in range(lanes)]
                 store_each(b, widened(b, plane, x, dtype, lanes), row, places)
         with counted(b, count, first=done) as point:
             value = widened(b, plane, b.mul(point.index, x_step), dtype)
             store(b, value, place(b, begin, b.mul(point.index, pitch)), channel.index)
+
+
+def _pack_few(
+    b: ir.IRBuilder,
+    ends: tuple[ir.Value, ir.Value],
+    sizes: tuple[ir.Value, ir.Value, ir.Value],
+    steps: tuple[ir.Value, ir.Value],
+    kind: tuple[str, int],
+) -> ir.Value:
+    """Turn squares of fewer channels than a vector has lanes; return how many points are done.
+
+    Whole vectors reach into the points behind, which are packed later: nothing may lie between
+    them, and the last few are left.
+    """
+    begin, source = ends
+    count, depth, pitch = sizes
+    x_step, c_step = steps
+    dtype, lanes = kind
+    conditions = (
+        b.icmp_signed("==", x_step, number(1)),
+        b.icmp_signed("==", depth, pitch),
+        b.icmp_signed(">", depth, number(1)),
+        b.icmp_signed("<", depth, number(lanes)),
+    )
+    some = larger(b, depth, number(1))
+    reached = b.sdiv(b.add(some, number(lanes - 1)), some)
+    whole = larger(b, b.sub(b.add(count, number(1)), reached), number(0))
+    whole = b.select(reduce(b.and_, conditions), b.and_(whole, number(-lanes)), number(0))
+    last = b.sub(depth, number(1))
+    planes = [place(b, source, b.mul(smaller(b, number(i), last), c_step)) for i in range(lanes)]
+    with counted(b, whole, step=lanes) as x:
+        rows = [place(b, plane, x.index) for plane in planes]
+        target = place(b, begin, b.mul(x.index, pitch))
+        for i, row in enumerate(_turned(b, rows, dtype, lanes)):
+            store(b, row, target, b.mul(number(i), pitch))
+    return whole
 
 
 def emit_store_row(module: ir.Module, dtype: str, lanes: int) -> ir.Function:

@@ -61,6 +61,8 @@ class PlanesRun:
         r.room(dict.fromkeys(("source_steps", "target_steps"), r.outer))
         r.room({"segments_in_place": len(r.arrays["segments"])})
         demand(r.in_place == 0, "only calls know whether blocks are read in place", r.in_place)
+        missed = recipe.merged == 1 and 0 in r.arrays["segment_counts"]
+        demand(r.blank_phases == missed, "points without taps are left out", r.blank_phases)
         even = r.step_in == 1 == r.phases and recipe.merged == 1
         demand(r.unpacked in {0, int(even)}, "residues are read where they lie", r.unpacked)
         chunks = [min(r.groups - chunk * r.chunk, r.chunk) for chunk in range(r.chunks)]

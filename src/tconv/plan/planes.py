@@ -10,7 +10,14 @@ import math
 from dataclasses import dataclass
 from itertools import product
 
-from tconv.plan.blocks import ENOUGH_POINTS, FEW_POINTS, FIRST_ITEMS, shrink, spread
+from tconv.plan.blocks import (
+    ENOUGH_POINTS,
+    FEW_POINTS,
+    FIRST_ITEMS,
+    first_items,
+    shrink,
+    spread,
+)
 from tconv.plan.gather import (
     Scratch,
     axis_numbers,
@@ -34,6 +41,7 @@ SCALARS = (
     "scratch_sums", "scratch_lines", "scratch_targets",
     "unpacked",  # whether data may be read where it lies
     "in_place",  # whether it can be, by each call
+    "blank_phases",  # whether phases of the last axis have no taps: lines are filled before
     "activate", "slope", "zeros",  # by each runner
 )  # fmt: skip
 """The numbers of a record of planes, in order."""
@@ -95,7 +103,7 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
     chunk = min(problem.groups, -(-2 * lanes // min(depth, wanted)))
     chunks = -(-problem.groups // chunk)
     block = planes_block(axes, chunk * depth * item, merged * chunk * wanted * item, machine)
-    few = min(FIRST_ITEMS, problem.flops() // WORTH)
+    few = max(min(FIRST_ITEMS, problem.flops() // WORTH), first_items(problem))
     spread(block, axes, (chunks, few), wanted, ENOUGH_POINTS)
     _whole_vectors(block, axes[-1], 2 * lanes)
     blocks = [-(-(axis.end - axis.begin) // size) for axis, size in zip(axes, block, strict=True)]
@@ -133,6 +141,7 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
         "scratch_sums": scratch.take(merged * chunk * wanted * lines * sums_pitch + 8 * lanes),
         "scratch_lines": scratch.take_table(lines),
         "scratch_targets": scratch.take_table(lines),
+        "blank_phases": int(merged == 1 and 0 in arrays["segment_counts"]),
         "unpacked": int(panels <= FEW_PANELS and last.step_in == 1 == len(last.ranges)),
     }
     arrays["segments_in_place"] = [0] * len(arrays["segments"])
