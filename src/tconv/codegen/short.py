@@ -78,7 +78,7 @@ def emit_short_tile(module: ir.Module, tile: Tile) -> ir.Function:
         return out(tile.rows + r)
 
     sizes = count, panels, step, written, added, read
-    _sum_panels(b, tile, points, (out, ahead), (bias, weights, offsets), sizes)
+    _sum_panels(b, tile, points, (out, ahead), (bias, (weights,), offsets), sizes)
     b.ret_void()
     return made
 
@@ -88,12 +88,13 @@ def emit_short_line(module: ir.Module, tile: Tile) -> ir.Function:
 
     Its arguments are those of :func:`short_tile_meaning` without tables of points; then come how
     many points there are, how far apart they are read and written, and what a tile has last.
-    What the last tile has too much, it sums again.
+    What the last tile has too much, it sums again.  A joined one takes the weights of its last
+    vector, which is a panel of its own, as the last argument.
     """
     pointer, table = FLOATS[tile.dtype].as_pointer(), I64.as_pointer()
     stored = STORED[tile.dtype].as_pointer()
-    operands = [stored, pointer, pointer, stored]
-    made, b = function(module, f"short_line_{tile.name}", [*operands, table, *[I64] * 9])
+    kinds = [stored, pointer, pointer, stored, table, *[I64] * 9, *[stored] * tile.joined]
+    made, b = function(module, f"short_line_{tile.name}", kinds)
     target, bias, data, weights, offsets, length, apart, between = made.args[:8]
     for argument in made.args[:5]:
         argument.add_attribute("noalias")
@@ -111,7 +112,8 @@ def emit_short_line(module: ir.Module, tile: Tile) -> ir.Function:
         def ahead(r: int) -> ir.Value:
             return out(tile.rows + r)
 
-        _sum_panels(b, tile, points, (out, ahead), (bias, weights, offsets), made.args[8:])
+        lines = weights, *made.args[14:]
+        _sum_panels(b, tile, points, (out, ahead), (bias, lines, offsets), made.args[8:14])
     b.ret_void()
     return made
 
@@ -121,10 +123,13 @@ def _sum_panels(  # noqa: PLR0913 - the emitted functions' own arguments
     tile: Tile,
     points: list[ir.Value],
     places: tuple[Callable[[int], ir.Value], Callable[[int], ir.Value]],
-    operands: tuple[ir.Value, ir.Value, ir.Value],
+    operands: tuple[ir.Value, Sequence[ir.Value], ir.Value],
     sizes: Sequence[ir.Value],
 ) -> None:
-    """Sum and store all panels of a tile's points: to those places; others are written next."""
+    """Sum and store all panels of a tile's points: to those places; others are written next.
+
+    The operands are the bias, the weights of each panel of a tile, and offsets.
+    """
     bias, weights, offsets = operands
     count, panels, step, written, added, read = sizes
     vector = ir.VectorType(FLOATS[tile.dtype], tile.lanes)
@@ -136,11 +141,11 @@ def _sum_panels(  # noqa: PLR0913 - the emitted functions' own arguments
         channel = b.mul(panel.index, written)
         first = place(b, bias, b.mul(panel.index, added))
         begun = [load(b, first, v * tile.lanes, vector) for v in range(tile.vectors)]
-        line = place(b, weights, b.mul(panel.index, step))
+        lines = [place(b, line, b.mul(panel.index, step)) for line in weights]
         # In large results what the next tile will write is far away.
         for r in range(tile.rows):
             prefetch(b, place(b, ahead_of(r), channel), write=True)
-        with counted(b, whole, [line, *begun * tile.rows], step=unroll) as main:
+        with counted(b, whole, [*lines, *begun * tile.rows], step=unroll) as main:
             for step_ in range(unroll):
                 offset = load(b, place(b, offsets, main.index), step_)
                 main.carried = _multiply(b, tile, points, offset, main.carried)
@@ -150,7 +155,7 @@ def _sum_panels(  # noqa: PLR0913 - the emitted functions' own arguments
         for r in range(tile.rows):
             out = place(b, place_of(r), channel)
             for v in range(tile.vectors):
-                total = rest.carried[1 + r * tile.vectors + v]
+                total = rest.carried[len(lines) + r * tile.vectors + v]
                 store(b, rounded(b, total, tile.dtype), out, v * tile.lanes)
         panel.carried = [place(b, point, read) for point in points]
 
@@ -162,12 +167,18 @@ def _multiply(
     offset: ir.Value,
     carried: list[ir.Value],
 ) -> list[ir.Value]:
-    """Add one element of every row, times one line of vectors."""
-    line, *totals = carried
-    weights = widened_line(b, line, 0, tile.dtype, (tile.vectors, tile.lanes))
+    """Add one element of every row, times one line of vectors of each panel."""
+    lines, totals = carried[: len(tile.panels)], carried[len(tile.panels) :]
+    weights: list[ir.Value] = []
+    for line, vectors in zip(lines, tile.panels, strict=True):
+        weights += widened_line(b, line, 0, tile.dtype, (vectors, tile.lanes))
     for r, point in enumerate(points):
         row = splat(b, load(b, point, offset), tile.lanes)
         for v in range(tile.vectors):
             k = r * tile.vectors + v
             totals[k] = fma(b, row, weights[v], totals[k])
-    return [place(b, line, tile.columns), *totals]
+    following = (
+        place(b, line, vectors * tile.lanes)
+        for line, vectors in zip(lines, tile.panels, strict=True)
+    )
+    return [*following, *totals]

@@ -1,7 +1,7 @@
 """Runs of gathers of few terms: over tables of points, or along lines that are long enough."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
@@ -15,6 +15,7 @@ from tconv.codegen.tile import Tile
 from tconv.plan.gather import MOST_STEPS
 
 PART = 48  # points of a line, whole tiles of any kind, that all panels are summed for in turn
+JOINED_ROWS = 4  # of a wide panel and a narrow one: twelve sums, and three vectors of weights
 LONG = 24  # points of a line that pays for what begins with it
 
 
@@ -23,7 +24,7 @@ class Short:
     """Tiles of few terms, by vectors."""
 
     tiles: dict[int, list[ir.Function]]  # large and small, for points in tables
-    lines: dict[int, ir.Function]  # large, for lines of points
+    lines: dict[int, ir.Function]  # large, for lines of points; one vector more are two panels
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class _Run:
     count: ir.Value
     into: ir.Value
     stored: bool  # in the target, or in scratch as other sums
+    beyond: ir.Value | None = None  # the panel behind, if the last vector is of that one
 
 
 def emit_short(module: ir.Module, shape: KernelShape) -> Short:
@@ -44,9 +46,12 @@ def emit_short(module: ir.Module, shape: KernelShape) -> Short:
         return Tile(rows, vectors, shape.lanes, shape.dtype)
 
     kinds = {vectors: rows_of(shape, vectors) for vectors in sorted({1, shape.vectors})}
+    both = shape.vectors + 1
+    joined = Tile(JOINED_ROWS, both, shape.lanes, shape.dtype, joined=True)
     return Short(
         {v: [emit_short_tile(module, tile(some, v)) for some in rows] for v, rows in kinds.items()},
-        {v: emit_short_line(module, tile(rows[0], v)) for v, rows in kinds.items()},
+        {v: emit_short_line(module, tile(rows[0], v)) for v, rows in kinds.items()}
+        | {both: emit_short_line(module, joined)},
     )
 
 
@@ -112,7 +117,19 @@ def run_short(  # noqa: PLR0913 - which panels of what
             _Run(vectors, start, count, place(b, where.target, b.mul(start, columns)), stored=True)
             for vectors, start, count in zip((shape.vectors, 1), starts, counts, strict=True)
         ]
-        _run_panels(b, r, shape, short, block, where, phase_lines, (runs, steps))
+        # Along lines a narrow panel goes with the wide one before it.
+        pair = b.and_(_is(b, ">", wide, 0), _is(b, "!=", narrow, 0))
+        pair = b.zext(b.and_(pair, b.not_(several)), I64)
+        before = b.sub(full, number(1))
+        along = [
+            replace(runs[0], count=b.sub(runs[0].count, pair)),
+            replace(runs[1], count=b.sub(runs[1].count, pair)),
+            _Run(
+                shape.vectors + 1, before, pair, place(b, where.target, b.mul(before, columns)),
+                stored=True, beyond=full,
+            ),
+        ]  # fmt: skip
+        _run_panels(b, r, shape, short, block, where, phase_lines, (along, runs, steps))
     done = b.add(b.add(first, wide), narrow)
     return (
         b.select(b.and_(together, several), whole, number(0)),
@@ -134,7 +151,7 @@ def sum_short(  # noqa: PLR0913 - which panel of what
     wide = b.zext(b.icmp_signed("<", panel, r.wide_panels), I64)
     counts = (shape.vectors, wide), (1, b.sub(number(1), wide))
     runs = [_Run(vectors, panel, count, where.sums, stored=False) for vectors, count in counts]
-    _run_panels(b, r, shape, short, block, where, phase_lines, (runs, [number(0)] * 4))
+    _run_panels(b, r, shape, short, block, where, phase_lines, (runs, runs, [number(0)] * 4))
 
 
 def _run_panels(  # noqa: PLR0913 - which panels of what
@@ -145,11 +162,14 @@ def _run_panels(  # noqa: PLR0913 - which panels of what
     block: Block,
     where: Place,
     phase_lines: tuple[ir.Value, ir.Value],
-    numbers: tuple[Sequence[_Run], Sequence[ir.Value]],
+    numbers: tuple[Sequence[_Run], Sequence[_Run], Sequence[ir.Value]],
 ) -> None:
-    """Run tiles for some panels; steps from one to the next are of weights, target, bias, data."""
+    """Run tiles for some panels, along lines and by tables.
+
+    Steps from one panel to the next are of weights, target, bias, data.
+    """
     phase, lines = phase_lines
-    runs, panel_steps = numbers
+    along_runs, runs, panel_steps = numbers
     with b.goto_entry_block():
         offsets = b.alloca(I64, number(MOST_STEPS))
     steps = point_steps(b, r, where)
@@ -157,17 +177,16 @@ def _run_panels(  # noqa: PLR0913 - which panels of what
         both = b.add(b.mul(phase, r.phases), x.index)
         terms = _list_offsets(b, r, both, (where.data.segments, offsets))
         before, points = r.at("rows_before", both), points_of(b, r, block, x.index)
-        begin = r.at("phase_weights", phase)
+        packed = r.at("phase_weights", phase)
 
-        def weights_of(run: _Run) -> ir.Value:
-            skipped = b.mul(before, number(run.vectors * shape.lanes))
-            mine = b.add(begin, b.mul(run.panel, r.at("panel_weights", phase)))
+        def weights_of(panel: ir.Value, vectors: int) -> ir.Value:
+            skipped = b.mul(before, number(vectors * shape.lanes))
+            mine = b.add(packed, b.mul(panel, r.at("panel_weights", phase)))
             return place(b, where.weights, b.add(mine, skipped))
 
-        operands = {
-            run: [place(b, where.bias, b.mul(run.panel, number(shape.columns))), weights_of(run)]
-            for run in runs
-        }
+        def bias_of(run: _Run) -> ir.Value:
+            return place(b, where.bias, b.mul(run.panel, number(shape.columns)))
+
         along = along_lines(b, r, shape, points.length)
         with counted(b, b.select(_is(b, ">", along, 0), lines, number(0))) as line:
             first = line_begins(b, r, block, where, points, (phase, line.index))
@@ -177,19 +196,23 @@ def _run_panels(  # noqa: PLR0913 - which panels of what
                 ends = b.icmp_signed("==", part.index, b.sub(parts, number(1)))
                 some = b.select(ends, b.sub(along, begin), number(PART))
                 origin = place(b, where.data.origin, b.add(first.read, b.mul(begin, steps.read)))
-                for run, (bias, weights) in operands.items():
+                for run in along_runs:
                     to, apart = first.summed, steps.summed
                     if run.stored:
                         to, apart = first.stored, steps.stored
                     target = place(b, run.into, b.add(to, b.mul(begin, apart)))
-                    given = [target, bias, origin, weights, offsets]
+                    weights = [weights_of(run.panel, min(run.vectors, shape.vectors))]
+                    if run.beyond is not None:
+                        weights.append(weights_of(run.beyond, 1))
+                    given = [target, bias_of(run), origin, weights[0], offsets]
                     sizes = [some, steps.read, apart, terms, run.count, *panel_steps]
                     with b.if_then(_is(b, ">", run.count, 0)):
-                        b.call(short.lines[run.vectors], [*given, *sizes])
+                        b.call(short.lines[run.vectors], [*given, *sizes, *weights[1:]])
         entry, count = b.mul(x.index, r.points), load(b, where.counts, x.index)
-        for run, (bias, weights) in operands.items():
+        for run in runs:
             places = where.targets if run.stored else where.places
-            given = [run.into, bias, where.data.origin, weights]
+            weights = [weights_of(run.panel, run.vectors)]
+            given = [run.into, bias_of(run), where.data.origin, *weights]
             tables = place(b, places, entry), place(b, where.rows, entry)
             sizes = [offsets, terms, run.count, *panel_steps]
             tiles = short.tiles[run.vectors], rows_of(shape, run.vectors)
