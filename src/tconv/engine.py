@@ -10,10 +10,8 @@ import numpy.typing as npt
 from tconv.errors import UnsupportedError
 from tconv.plan import (
     Machine,
-    Overlap,
     Plan,
     TapProducts,
-    Winograd,
     choose_plan,
     flattened,
     thinned,
@@ -25,10 +23,8 @@ from tconv.settings import settings
 # Now and not when first needed: a fork in the middle of an import, by another thread,
 # would leave the child a module that nobody finishes.
 try:
-    from tconv.runtime import grouped, kernels
-    from tconv.runtime.overlap import OverlapRunner
-    from tconv.runtime.sliced import SlicedRunner
-    from tconv.runtime.winograd import WinogradRunner
+    from tconv.runtime import kernels
+    from tconv.runtime.runners import runner
 except UnsupportedError as error:
     NO_COMPILER = error.wrong
 except ImportError:
@@ -48,14 +44,8 @@ class Executable:
         self._compiled: Any = None
         self._view = None if plan.thin is None else plan.thin.view
         self._flat = plan.flat
-        if isinstance(plan.recipe, Winograd):
-            sliced = plan.recipe.slice < plan.recipe.panels
-            kind = SlicedRunner if sliced else WinogradRunner
-            self._compiled = kind(plan.solved, plan.recipe)
-        elif isinstance(plan.recipe, Overlap):
-            self._compiled = OverlapRunner(plan.solved, plan.recipe)
-        elif not isinstance(plan.recipe, TapProducts):
-            self._compiled = grouped.runner(plan.solved, plan.recipe)
+        if not isinstance(plan.recipe, TapProducts):
+            self._compiled = runner(plan.solved, plan.recipe)
 
     def launch(
         self, source: tuple[int, ...], target: tuple[int, ...], second: tuple[int, ...]

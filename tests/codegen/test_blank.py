@@ -13,8 +13,8 @@ from tconv.codegen.block import KernelShape
 from tconv.jit import host_machine
 from tconv.plan.gather import plan_gather
 from tconv.problem import Activation, Axis, Layout, Operand, Problem, numpy_dtype
-from tconv.runtime.compiled import GatherRunner
 from tconv.runtime.kernels import machine
+from tconv.runtime.panels import GatherRunner
 from tconv.runtime.taps import TapRunner
 
 GUARD = 99

@@ -24,8 +24,8 @@ from tconv.problem import (
     accumulator,
     numpy_dtype,
 )
-from tconv.runtime.compiled import DotsRunner
 from tconv.runtime.kernels import kernel_shape, machine
+from tconv.runtime.panels import DotsRunner
 
 CHANNELS = range(1, MOST_WRITTEN + 1)
 GUARD = 64  # elements around what may be written

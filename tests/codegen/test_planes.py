@@ -15,8 +15,8 @@ from tconv.codegen.plane_tile import lines_together, vector_runs
 from tconv.jit import host_machine
 from tconv.plan.planes import MOST_ROWS, plan_planes
 from tconv.problem import Axis, Layout, Operand, Problem
-from tconv.runtime.compiled import PlanesRunner
 from tconv.runtime.kernels import machine
+from tconv.runtime.planes import PlanesRunner
 
 LANES = host_machine().lanes("float32")
 

@@ -30,8 +30,8 @@ from tconv.problem import (
     accumulator,
     numpy_dtype,
 )
-from tconv.runtime.compiled import GatherRunner
 from tconv.runtime.kernels import machine
+from tconv.runtime.panels import GatherRunner
 
 GUARD = 64  # elements around what a tile may write
 TILES = [

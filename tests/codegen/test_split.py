@@ -20,9 +20,10 @@ from tconv import reference
 from tconv.plan import Correlate, Gather, Planes
 from tconv.plan.machine import Machine
 from tconv.problem import Operand, Problem, numpy_dtype
-from tconv.runtime.compiled import GatherRunner, PlanesRunner
 from tconv.runtime.correlate import CorrelateRunner
 from tconv.runtime.kernels import machine as this_machine
+from tconv.runtime.panels import GatherRunner
+from tconv.runtime.planes import PlanesRunner
 from tconv.runtime.scratch import scratch_address
 from tconv.threads import get_num_threads
 

@@ -11,8 +11,8 @@ from tconv.plan.cells import plan_cells
 from tconv.plan.gather import FIELDS, plan_gather
 from tconv.plan.in_place import segments_in_place
 from tconv.problem import Axis, Layout, Operand, Problem
-from tconv.runtime.compiled import CellsRunner, GatherRunner
 from tconv.runtime.kernels import machine
+from tconv.runtime.panels import CellsRunner, GatherRunner
 from tconv.runtime.taps import TapRunner
 
 Array = npt.NDArray[Any]

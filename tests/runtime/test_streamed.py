@@ -11,7 +11,7 @@ from tconv.plan.correlate import STREAM as STREAM_WEIGHTS
 from tconv.plan.correlate import Correlate
 from tconv.plan.gather import FIELDS, STREAM, Gather, plan_gather
 from tconv.problem import Axis, Layout, Operand, Problem
-from tconv.runtime.compiled import GatherRunner
+from tconv.runtime.panels import GatherRunner
 from tconv.runtime.taps import TapRunner
 
 

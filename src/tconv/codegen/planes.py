@@ -14,8 +14,6 @@ from tconv.codegen.block import (
     emit_block,
     emit_line_offset,
     emit_origin,
-    emit_region_extents,
-    region_lines,
     target_line,
 )
 from tconv.codegen.build import (
@@ -32,6 +30,7 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
+from tconv.codegen.plane_region import pack_planes_region
 from tconv.codegen.plane_rows import emit_pack_planes, emit_store_phases, emit_store_planes
 from tconv.codegen.plane_tile import HIDDEN, emit_plane_tile, lines_together, vector_runs
 from tconv.codegen.points import settle_phase
@@ -39,7 +38,6 @@ from tconv.codegen.stored import covered
 from tconv.plan.planes import ARRAYS, FIELDS
 
 ONE, SEVERAL = 4, 5  # times that a sum takes in a tile of one line, and of several
-NEAR_CHANNELS = 8  # packed at a time where each lies in a page of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +138,7 @@ def emit_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
         bias=place(b, r.pointer_to("bias", pointer), b.mul(first, r.columns)),
     )
     with b.if_then(b.not_(in_place)):
-        _pack_region(b, r, parts.pack, block, (scratch, where.groups), source)
+        pack_planes_region(b, r, parts.pack, block, (scratch, where.groups), source)
     with counted(b, r.outer_phases) as outer:
         lines = settle_phase(b, r, block, outer.index)
         _fill_lines(b, r, block, where, (outer.index, lines))
@@ -198,73 +196,6 @@ def _stores_direct(b: ir.IRBuilder, r: Record, shape: KernelShape, length: ir.Va
     plain = b.icmp_signed("==", r.activate, number(0))
     beside = b.icmp_signed("==", step, number(1))
     return b.and_(b.and_(plain, beside), b.icmp_signed(">=", length, number(shape.lanes)))
-
-
-def _pack_region(  # noqa: PLR0913 - where from, where to, and by what
-    b: ir.IRBuilder,
-    r: Record,
-    pack: ir.Function,
-    block: Block,
-    to: tuple[ir.Value, ir.Value],
-    source: ir.Value,
-) -> None:
-    """Pack all that the block reads, a plane each channel, each residue of the step apart.
-
-    To scratch, for so many groups.
-
-    Where channels lie far apart only a few of them are read at a time, line after line.
-    """
-    scratch, groups = to
-    lines = emit_region_extents(b, r, block)
-    every = b.mul(groups, r.depth)
-    first = b.add(b.mul(block.start, r.step_in), r.low_in)
-    together = b.icmp_signed("==", r.source_c, number(1))
-    at_once = b.select(together, every, number(NEAR_CHANNELS))
-    turns = b.sdiv(b.add(every, b.sub(at_once, number(1))), at_once)
-    # How many of origin, origin + step, ... come before 0, and how many before the end: one less
-    # from some residue on.
-    up = b.sub(r.step_in, number(1))
-    early, late = (
-        b.sdiv(b.add(larger(b, left, number(0)), up), r.step_in)
-        for left in (b.neg(first), b.sub(r.size_in, first))
-    )
-    with counted(b, turns) as turn, region_lines(b, r, block, lines) as line:
-        channel = b.mul(turn.index, at_once)
-        channels = smaller(b, b.sub(every, channel), at_once)
-        target, read, valid = line
-        target = b.add(target, b.mul(channel, r.row))
-        read = b.add(read, b.mul(channel, r.source_c))
-        with counted(b, r.step_in) as residue:
-            origin = b.add(first, residue.index)
-            before, until = (
-                _clamp(b, r, b.sub(count, b.zext(_reached(b, r, origin, count, end), I64)))
-                for count, end in ((early, number(0)), (late, r.size_in))
-            )
-            head = b.select(valid, before, r.residue)
-            body = b.select(valid, larger(b, b.sub(until, before), number(0)), number(0))
-            tail = b.sub(b.sub(r.residue, head), body)
-            x = b.add(origin, b.mul(head, r.step_in))
-            offset = b.select(valid, b.add(read, b.mul(x, r.source_x)), number(0))
-            out = place(b, scratch, b.add(target, b.mul(residue.index, r.residue)))
-            step = b.mul(r.source_x, r.step_in)
-            b.call(
-                pack,
-                [out, place(b, source, offset), channels, r.row, head, body, tail, r.source_c,
-                 step],
-            )  # fmt: skip
-
-
-def _reached(
-    b: ir.IRBuilder, r: Record, origin: ir.Value, count: ir.Value, end: ir.Value
-) -> ir.Value:
-    """Tell whether one step less than ``count`` leads from the origin to the end already."""
-    last = b.add(origin, b.mul(b.sub(count, number(1)), r.step_in))
-    some = b.icmp_signed(">", count, number(0))
-    return b.and_(some, b.icmp_signed(">=", last, end))
-
-
-def _clamp(b: ir.IRBuilder, r: Record, count: ir.Value) -> ir.Value:
-    return smaller(b, count, r.residue)
 
 
 def _fill_lines(

@@ -8,14 +8,9 @@ import numpy.typing as npt
 
 from tconv.plan import grouped as grouped_plan
 from tconv.plan import grouped_weights as grouped_weights_plan
-from tconv.plan.cells import Cells
-from tconv.plan.correlate import Correlate
-from tconv.plan.gather import Gather
 from tconv.plan.grouped import MOST_LINES, PAIRED, Grouped
 from tconv.plan.grouped_weights import GroupedWeights
-from tconv.plan.planes import Planes
 from tconv.problem import Operand, Problem, numpy_dtype
-from tconv.runtime import compiled
 from tconv.runtime.compiled import OrderedRunner
 from tconv.runtime.gradient import GradientRunner, Strides
 from tconv.runtime.kernels import grouped_kernel, grouped_weights_kernel, sweep_kernel
@@ -130,14 +125,3 @@ class GroupedWeightsRunner(GradientRunner):
         put_steps(record, self.fields, problem, Operand.FINE, fine, "source")
         self.put_weights(record, self.recipe.taps, target, "c")
         return record
-
-
-def runner(
-    problem: Problem, recipe: Gather | Cells | Planes | Grouped | GroupedWeights | Correlate
-) -> object:
-    """Return what runs a recipe."""
-    if isinstance(recipe, GroupedWeights):
-        return GroupedWeightsRunner(problem, recipe)
-    if isinstance(recipe, Grouped):
-        return GroupedRunner(problem, recipe)
-    return compiled.runner(problem, recipe)

@@ -9,9 +9,9 @@ from tconv.plan.winograd import FIELDS, MULTIPLY, TRANSFORM, Winograd
 from tconv.plan.winograd_weights import plan_weight_transform, transform_work
 from tconv.problem import Problem
 from tconv.runtime import pool
-from tconv.runtime.compiled import PanelRunner
 from tconv.runtime.kernels import transform_weights_kernel, winograd_kernel
 from tconv.runtime.launch import Array, Launch, PackedWeights, addressable
+from tconv.runtime.panels import PanelRunner
 from tconv.runtime.scratch import address, scratch_address
 from tconv.threads import get_num_threads
 
