@@ -84,12 +84,15 @@ class Executable:
         return problem.weights_layout, problem.groups, problem.dtype, type(recipe), order
 
     def pack(self, weights: Array) -> object:
-        """Return the second operand as kernels read it: weights in their order, a copy."""
-        if self._compiled is None:
-            return self._taps.pack(weights)
-        packed = self._compiled.pack(self._as_line(Operand.WEIGHTS, weights))
-        if self._flat is not None:
-            packed.source = weights
+        """Return the second operand as kernels read it: weights in their order, a copy.
+
+        Of a gradient of weights it is either side, as it lies.
+        """
+        runner = self._compiled or self._taps
+        if self._flat is None or self.problem.wanted is Operand.WEIGHTS:
+            return runner.pack(weights)
+        packed = runner.pack(self._as_line(Operand.WEIGHTS, weights))
+        packed.source = weights
         return packed
 
     def repacking(self, strides: tuple[int, ...]) -> Any | None:  # noqa: ANN401 - as above

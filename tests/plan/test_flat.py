@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
+import tconv
 from strategies import whole_numbers
 from tconv import engine, reference
 from tconv.plan import choose_plan, flattened
@@ -21,6 +24,7 @@ OTHERS = {
     "a pad": Axis(fine_size=7, coarse_size=7, taps=1, stride=1, dilation=1, pad_begin=1),
     "a longer side": Axis(fine_size=9, coarse_size=7, taps=1, stride=1, dilation=1, pad_begin=0),
 }
+Array = npt.NDArray[Any]
 LAYOUTS = ("n {} x", "x n {}", "n x {}")
 
 
@@ -151,3 +155,40 @@ def test_infinite_weights_are_multiplied_tap_by_tap(wanted: Operand) -> None:
         found = run.run(data, run.pack(weights), None, None)
 
     assert np.array_equal(found, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
+@pytest.mark.parametrize("sizes", [(5, 6), (1, 9), (3, 4, 5)])
+def test_calls_again_and_again_are_those_of_the_picture(
+    sizes: tuple[int, ...], layout: str
+) -> None:
+    """Functions and operators, whose sides come in either order; the second call is quick."""
+    x, dy, w = (
+        whole_numbers(shape, "float32", seed)
+        for seed, shape in enumerate(((2, 7, *sizes), (2, 5, *sizes), (5, 7, *(1 for _ in sizes))))
+    )
+    flat_x, flat_dy = (side.reshape(*side.shape[:2], -1) for side in (x, dy))
+    matrix = w.reshape(5, 7)
+    due = np.einsum("nop,ncp->oc", flat_dy, flat_x)
+
+    def given(side: Array) -> Array:
+        return side if layout == "NCX" else np.ascontiguousarray(np.moveaxis(side, 1, -1))
+
+    sides = given(x), given(dy)
+    none, one = [0] * len(sizes), [1] * len(sizes)
+    op = tconv.onednn.ConvolutionBackwardWeights(
+        strides=one, pads_begin=none, pads_end=none, dilations=one, weights_shape=w.shape,
+        data_format=layout, weights_format="OIX",
+    )  # fmt: skip
+    for turn in range(3):
+        found = [
+            tconv.conv_grad_weight(sides[0], w.shape, sides[1], layout=layout),
+            tconv.conv_transpose_grad_weight(sides[1], w.shape, sides[0], layout=layout),
+            op(*sides),
+        ]
+        for each in found:
+            assert np.array_equal(each.reshape(5, 7), due), f"turn {turn}"
+        up = tconv.conv(sides[0], w, layout=layout)
+        down = tconv.conv_transpose(sides[1], w, layout=layout)
+        assert np.array_equal(up, given(np.einsum("oc,nc...->no...", matrix, x)))
+        assert np.array_equal(down, given(np.einsum("oc,no...->nc...", matrix, dy)))
