@@ -88,7 +88,7 @@ class Executable:
 
         Of a gradient of weights it is either side, as it lies.
         """
-        runner = self._compiled or self._taps
+        runner: Any = self._compiled or self._taps
         if self._flat is None or self.problem.wanted is Operand.WEIGHTS:
             return runner.pack(weights)
         packed = runner.pack(self._as_line(Operand.WEIGHTS, weights))

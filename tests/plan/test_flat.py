@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +23,7 @@ OTHERS = {
     "a pad": Axis(fine_size=7, coarse_size=7, taps=1, stride=1, dilation=1, pad_begin=1),
     "a longer side": Axis(fine_size=9, coarse_size=7, taps=1, stride=1, dilation=1, pad_begin=0),
 }
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.float32]
 LAYOUTS = ("n {} x", "x n {}", "n x {}")
 
 
@@ -164,7 +163,7 @@ def test_calls_again_and_again_are_those_of_the_picture(
 ) -> None:
     """Functions and operators, whose sides come in either order; the second call is quick."""
     x, dy, w = (
-        whole_numbers(shape, "float32", seed)
+        whole_numbers(shape, "float32", seed).astype(np.float32)
         for seed, shape in enumerate(((2, 7, *sizes), (2, 5, *sizes), (5, 7, *(1 for _ in sizes))))
     )
     flat_x, flat_dy = (side.reshape(*side.shape[:2], -1) for side in (x, dy))
