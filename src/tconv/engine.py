@@ -12,8 +12,10 @@ from tconv.plan import (
     Machine,
     Plan,
     TapProducts,
+    choose_alike,
     choose_plan,
     flattened,
+    kind_of,
     thinned,
 )
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
@@ -79,7 +81,7 @@ class Executable:
         """What the order of packed weights depends on: equal means interchangeable."""
         problem = self.problem
         recipe = self.plan.recipe
-        names = ("runs", "taps", "columns", "phase_weights", "slice")
+        names = ("runs", "taps", "columns", "phase_weights", "slice", "depths")
         order = tuple(getattr(recipe, name, None) for name in names)
         return problem.weights_layout, problem.groups, problem.dtype, type(recipe), order
 
@@ -115,7 +117,10 @@ class Executable:
         """
         problem = self.problem
         result = out
-        if result is None or not _whole_steps(result) or not self._lies_as_line(result):
+        if self._compiled is not None and not self._lie_as_lines(first, out):
+            whole = pictured(problem, kind_of(self.plan))
+            return whole.run(first, whole.pack(second.source), bias, out)
+        if result is None or not _whole_steps(result):
             result = np.empty(problem.shape(problem.wanted), numpy_dtype(problem.dtype))
         if self._compiled is None:
             self._taps.run(first, second, bias, result)
@@ -142,10 +147,15 @@ class Executable:
         """Return an array with one line instead of a picture, if that is what is solved."""
         return array if self._flat is None else array.reshape(self._flat.shape(operand))
 
-    def _lies_as_line(self, out: Array) -> bool:
-        """Tell whether a line could be written there."""
-        flat = self._flat
-        return flat is None or flat.strides(self.problem.wanted, out.strides) is not None
+    def _lie_as_lines(self, first: Array, out: Array | None) -> bool:
+        """Tell whether data and result are lines; a gradient of weights copies what is not."""
+        flat, problem = self._flat, self.problem
+        if flat is None or problem.wanted is Operand.WEIGHTS:
+            return True
+        ends = [(problem.given[0], first)]
+        if out is not None:
+            ends.append((problem.wanted, out))
+        return all(flat.strides(operand, array.strides) is not None for operand, array in ends)
 
     def _run_weights(self, coarse: Array, fine: Array, out: Array) -> bool:
         """Compute weights; False when infinities make the answer doubtful."""
@@ -181,6 +191,17 @@ def executable(
 ) -> Executable:
     """Return what computes a problem, by an algorithm that is asked for or chosen."""
     return Executable(plan(problem, algorithm, bound=bound))
+
+
+@lru_cache(maxsize=64)
+def pictured(problem: Problem, name: str) -> Executable:
+    """Return what computes a problem as it is, where another makes one line of its picture.
+
+    By the same algorithm: bits must not depend on how arrays lie.
+    """
+    target = machine()
+    assert isinstance(target, Machine)  # noqa: S101 - or there would be no recipe
+    return Executable(choose_alike(problem, target, name))
 
 
 @lru_cache(maxsize=1024)

@@ -174,3 +174,67 @@ def test_the_number_of_threads_may_change_while_calls_run() -> None:
         tconv.set_num_threads(before)
 
     assert all(good)
+
+
+def test_lanes_that_sum_runs_do_not_see_the_batch() -> None:
+    """Two groups, two written channels each: bound once, for one image and for eight."""
+    numbers = np.random.default_rng(7)
+    data = numbers.standard_normal((8, 28, 28, 56)).astype("float32")
+    weights = numbers.standard_normal((4, 28, 3, 3)).astype("float32")
+    words: dict[str, Any] = {"pads_begin": [1, 1], "pads_end": [1, 1], "groups": 2}
+    op = tconv.onednn.Convolution(
+        strides=[1, 1], dilations=[1, 1], data_format="NXC", weights_format="OIX", **words
+    )
+    bound = op.bind(weights)
+    alone = bound(data[:1])
+
+    np.testing.assert_array_equal(bound(data)[:1], alone)
+    np.testing.assert_array_equal(op(data, weights)[:1], alone)
+
+
+@pytest.mark.parametrize("shape", [(9, 24, 11, 35), (3, 3, 20, 40), (2, 6, 9, 7)])
+def test_a_bias_is_added_in_the_same_place_everywhere(shape: tuple[int, ...]) -> None:
+    """Few written channels: of any batch, and of results whose points lie apart."""
+    numbers = np.random.default_rng(8)
+    data = numbers.standard_normal(shape).astype("float32")
+    weights = numbers.standard_normal((4, shape[1], 5, 3)).astype("float32")
+    bias = numbers.standard_normal(4).astype("float32")
+    whole = tconv.conv(data, weights, bias, padding=(2, 1))
+    apart = np.zeros((*whole.shape[:-1], 2 * whole.shape[-1]), "float32")[..., ::2]
+    tconv.conv(data, weights, bias, padding=(2, 1), out=apart)
+
+    np.testing.assert_array_equal(apart, whole)
+    np.testing.assert_array_equal(tconv.conv(data[:1], weights, bias, padding=(2, 1)), whole[:1])
+
+
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
+@pytest.mark.parametrize("written", [1, 4, 7, 24])
+def test_a_part_of_a_picture_is_read_where_it_lies(written: int, layout: str) -> None:
+    """Windows of one tap take whole pictures for lines; of a part they do not, and copy nothing."""
+    numbers = np.random.default_rng(9)
+    big = numbers.standard_normal((2, 33, 34, 35)).astype("float32")
+    inner: tuple[slice, ...] = (slice(None), slice(None), slice(1, -1), slice(1, -1))
+    if layout == "NXC":
+        big, inner = np.ascontiguousarray(np.moveaxis(big, 1, -1)), (*inner[:1], *inner[2:])
+    part = big[inner]
+    weights = numbers.standard_normal((written, 33, 1, 1)).astype("float32")
+    due = tconv.conv(np.ascontiguousarray(part), weights, layout=layout)
+    room = np.zeros([size + 2 for size in due.shape], "float32")
+    out = room[tuple(slice(1, -1) for _ in due.shape)]
+    tconv.conv(part, weights, layout=layout, out=out)
+
+    np.testing.assert_array_equal(tconv.conv(part, weights, layout=layout), due)
+    np.testing.assert_array_equal(out, due)
+    assert room.sum(dtype="float64") == out.sum(dtype="float64")
+
+
+def test_one_point_may_stand_for_a_line() -> None:
+    """Arrays whose points do not lie apart at all, and windows with gaps."""
+    numbers = np.random.default_rng(10)
+    column = numbers.standard_normal((1, 20, 1, 32)).astype("float32")
+    weights = numbers.standard_normal((32, 1, 3, 3)).astype("float32")
+    wide = np.broadcast_to(column, (1, 20, 24, 32))
+    words: dict[str, Any] = {"padding": 2, "dilation": 2, "groups": 32, "layout": "NXC"}
+
+    due = tconv.conv(np.ascontiguousarray(wide), weights, **words)
+    np.testing.assert_array_equal(tconv.conv(wide, weights, **words), due)

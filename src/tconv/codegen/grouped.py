@@ -197,6 +197,7 @@ def _run_staged(  # noqa: PLR0913 - which line of what
         in_step=b.mul(r.step_in, packed),
         out_step=b.mul(r.step_out, point),
         tap_step=b.mul(r.apart, packed),
+        apart=b.sdiv(r.apart, r.step_in),
         start_step=biases,
         weights_step=r.panel_weights,
         rows_before=number(0),

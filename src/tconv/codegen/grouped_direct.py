@@ -146,6 +146,7 @@ def _common(
         in_step=b.mul(r.step_in, r.source_x),
         out_step=b.mul(r.step_out, r.target_x),
         tap_step=b.mul(r.apart, r.source_x),
+        apart=b.sdiv(r.apart, r.step_in),
         start_step=b.mul(r.columns, lanes),
         weights_step=r.panel_weights,
         rows_before=b.mul(column, all_rows),

@@ -23,7 +23,6 @@ from tconv.codegen.build import (
     STORED,
     counted,
     function,
-    larger,
     load,
     number,
     place,
@@ -33,7 +32,7 @@ from tconv.codegen.build import (
 from tconv.codegen.plane_region import pack_planes_region
 from tconv.codegen.plane_rows import emit_pack_planes, emit_store_phases, emit_store_planes
 from tconv.codegen.plane_tile import HIDDEN, emit_plane_tile, lines_together, vector_runs
-from tconv.codegen.points import settle_phase
+from tconv.codegen.points import points_of, settle_phase
 from tconv.codegen.stored import covered
 from tconv.plan.planes import ARRAYS, FIELDS
 
@@ -144,9 +143,8 @@ def emit_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
         _fill_lines(b, r, block, where, (outer.index, lines))
         filled = _fill_blank(b, r, parts.fill, block, where, lines)
         with counted(b, r.phases) as x:
-            low = larger(b, block.start, r.at("last_low", x.index))
-            high = smaller(b, block.stop, r.at("last_high", x.index))
-            length = larger(b, b.sub(high, low), number(0))
+            points = points_of(b, r, block, x.index)
+            low, length = points.low, points.length
             phase = _Phase(
                 outer=outer.index,
                 x=x.index,
@@ -248,7 +246,7 @@ def _run_phase(  # noqa: PLR0913 - which phase of what
         first = b.mul(panel.index, number(shape.rows[0]))
         first = smaller(b, first, b.sub(r.columns, number(shape.rows[0])))
         channel = b.add(b.mul(group.index, r.columns), first)
-        bias = b.select(direct, place(b, where.bias, channel), b.bitcast(r.blank, where.bias.type))
+        bias = place(b, where.bias, channel)
         target = place(b, where.target, b.add(start, b.mul(channel, r.target_c)))
         sums = place(b, where.sums, b.mul(channel, summed))
         for which, (size, lines) in enumerate(parts.tiles):
@@ -343,10 +341,11 @@ def _store_phase(  # noqa: PLR0913 - which phase of what
         offset = b.add(load(b, where.targets, line.index), start)
         sums = place(b, where.sums, b.mul(line.index, r.sums_pitch))
         target = place(b, where.target, offset)
-        left = where.bias
+        # Sums begin with the bias, wherever they go.
+        left = r.pointer_to("zeros", where.bias.type)
         for p in range(merged):
             mine = place(b, sums, b.mul(number(p), apart))
-            left = activated(b, r, mine, where.bias, (channels, phase.length, pitch))
+            activated(b, r, mine, left, (channels, phase.length, pitch))
         steps = r.target_c, r.target_x
         # One phase alone lies side by side with nothing, but channels may.
         together: ir.Value = ir.Constant(I1, merged > 1)

@@ -136,18 +136,17 @@ def _emit_points(b: ir.IRBuilder, kind: SweepKind, s: Sweep, arguments: Sequence
     meetings, several, data, out, count = arguments
     ends = meetings, several, data, out, count
     if kind.kind.spread:
-        apart = b.sdiv(s.tap_step, s.in_step)
-        enough = b.icmp_signed(">=", count, b.mul(apart, number(ROWS)))
+        enough = b.icmp_signed(">=", count, b.mul(s.apart, number(ROWS)))
         with b.if_else(enough) as (far, near):
-            with far, counted(b, apart) as turn:
+            with far, counted(b, s.apart) as turn:
                 # One of so many points after the other, from every one of the first.
-                rest = b.sub(b.add(count, b.sub(apart, number(1))), turn.index)
+                rest = b.sub(b.add(count, b.sub(s.apart, number(1))), turn.index)
                 data, out = (
                     place(b, pointer, b.mul(turn.index, step))
                     for pointer, step in ((data, s.in_step), (out, s.out_step))
                 )
-                wide = replace(s, in_step=s.tap_step, out_step=b.mul(apart, s.out_step))
-                some = meetings, several, data, out, b.sdiv(rest, apart)
+                wide = replace(s, in_step=s.tap_step, out_step=b.mul(s.apart, s.out_step))
+                some = meetings, several, data, out, b.sdiv(rest, s.apart)
                 _emit_tiles(b, kind, wide, some, [(ROWS, PANELS, shared)])
             with near:
                 tiles = [(rows, PANELS, single) for rows in sizes(ROWS)]

@@ -29,6 +29,7 @@ class Sweep:
     in_step: ir.Value  # from point to point
     out_step: ir.Value
     tap_step: ir.Value
+    apart: ir.Value  # points from one to the next that shares taps with it, if not neighbours do
     start_step: ir.Value  # from panel to panel
     weights_step: ir.Value  # from panel to panel
     rows_before: ir.Value  # of weights, of other written channels

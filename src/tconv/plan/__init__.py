@@ -1,6 +1,6 @@
 """HOW it will be done: pure data that prints itself."""
 
-from tconv.plan.choose import ALGORITHMS, choose_plan
+from tconv.plan.choose import ALGORITHMS, choose_alike, choose_plan, kind_of
 from tconv.plan.correlate import Correlate
 from tconv.plan.flat import Flat, flattened
 from tconv.plan.gather import Gather
@@ -29,8 +29,10 @@ __all__ = [
     "TapProducts",
     "Thin",
     "Winograd",
+    "choose_alike",
     "choose_plan",
     "flattened",
+    "kind_of",
     "tap_products",
     "thinned",
 ]

@@ -54,9 +54,6 @@ class PlanesRun:
         every = {start + row for start in starts for row in range(recipe.rows)}
         demand(every == {*range(r.columns)}, "panels are not all written channels", starts)
         demand(r.run in (1, r.depth), "a segment has other channels than there are", r.run)
-        r.room({"blank": planes.MOST_ROWS})
-        blank = [r.at("blank", row) for row in range(planes.MOST_ROWS)]
-        demand(not any(blank), "sums do not begin with zeros", blank)
         r.positive("chunk", "chunks", "step_in", "row", "residue", "phases", "outer_phases")
         r.room(dict.fromkeys(("source_steps", "target_steps"), r.outer))
         r.room({"segments_in_place": len(r.arrays["segments"])})

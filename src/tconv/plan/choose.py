@@ -313,6 +313,23 @@ PLANNERS = {
 """By the names that estimates have for them."""
 
 
+KINDS: dict[type, str] = {
+    Gather: "gather", Dots: "dots", Planes: "planes", Grouped: "grouped", Cells: "cells",
+    Overlap: "overlap",
+}  # fmt: skip
+"""The same names, by recipe."""
+
+
+def choose_alike(problem: Problem, machine: Machine, name: str) -> Plan:
+    """Return the plan for a problem by one of these: its sums have the same order."""
+    return PLANNERS[name](problem, machine, ())
+
+
+def kind_of(plan: Plan) -> str:
+    """Return which of these a plan's recipe is."""
+    return KINDS[type(plan.recipe)]
+
+
 def _layout(problem: Problem) -> str:
     return str(problem.layout(problem.wanted))
 

@@ -8,8 +8,10 @@ is multiplied with one of each, and lanes are added up in the end.
 from dataclasses import dataclass
 
 from tconv.plan.gather import FIELDS, Gather, plan_gather
+from tconv.plan.gather_blocks import beside
 from tconv.plan.machine import Machine
-from tconv.problem import Operand, Problem
+from tconv.plan.overlap import channels_of
+from tconv.problem import Problem
 
 MOST_WRITTEN = 4  # channels of a group: more fill vectors well enough
 ROWS = {1: 8, 2: 6, 3: 4, 4: 2}  # points of a tile, by those: eight to twelve sums
@@ -35,8 +37,6 @@ def plan_dots(problem: Problem, machine: Machine) -> Dots:
 
 def lines_fit(problem: Problem, machine: Machine) -> bool:
     """Tell whether vectors may run along channels that are read: a group has enough of them."""
-    read, written = problem.coarse_channels, problem.fine_channels
-    if problem.wanted is Operand.COARSE:
-        read, written = written, read
-    beside = not str(problem.layout(problem.given[0])).endswith("x")
-    return beside and written <= MOST_WRITTEN and read >= machine.lanes(problem.dtype)
+    read, written = channels_of(problem)
+    enough = read >= machine.lanes(problem.dtype)
+    return beside(problem) and written <= MOST_WRITTEN and enough

@@ -70,7 +70,9 @@ def split_gather(
 
     block, blocks, chunks, boxes, in_place = lay(1)
     # Where groups lie side by side, neighbours do not; but packed they do.
-    apart = in_place and problem.groups > 1 and _beside(problem)
+    # Lanes that sum runs of neighbours in turn must not see how a block is read, though: bits
+    # of an image would depend on its company.
+    apart = (in_place or whole) and problem.groups > 1 and beside(problem)
     at_once = in_turn = 1
     # Groups that share cache lines go together, or each would fetch the same from afar.
     if apart and min(depth, wanted) * item < SHARED:
@@ -93,7 +95,7 @@ def _groups_at_once(groups: int, point: int, blocks: int) -> int:
     return min(groups, -(-size // few) * few)
 
 
-def _beside(problem: Problem) -> bool:
+def beside(problem: Problem) -> bool:
     """Tell whether the channels that are read lie side by side."""
     return not str(problem.layout(problem.given[0])).endswith("x")
 
@@ -101,4 +103,4 @@ def _beside(problem: Problem) -> bool:
 def _read_in_place(problem: Problem, chosen: Sequence[bool]) -> bool:
     """Tell whether data is most likely read where it lies: channels side by side, as summed."""
     plain = accumulator(problem.dtype) == numpy_dtype(problem.dtype)
-    return any(chosen) and _beside(problem) and plain and (problem.groups == 1 or chosen[-1])
+    return any(chosen) and beside(problem) and plain and (problem.groups == 1 or chosen[-1])

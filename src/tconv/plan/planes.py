@@ -56,7 +56,6 @@ ARRAYS = (
     "segment_counts",  # of each: those that all merged phases read, then each phase's own
     "segments",
     "segments_in_place",  # the same in the source itself, filled in by each call
-    "blank",  # zeros: as many as a tile has rows
 )  # fmt: skip
 """The arrays of a record of planes; a number tells where in the record each begins."""
 
@@ -190,7 +189,6 @@ def _phase_tables(
     *outer, last = axes
     merged, matrix = sizes
     arrays: dict[str, list[int]] = {name: [] for name in ARRAYS}
-    arrays["blank"] = [0] * MOST_ROWS
     taps: list[tuple[int, ...]] = []
     counts: list[tuple[int, ...]] = []
     groups = [_merge(last, range(x, x + merged)) for x in range(0, len(last.ranges), merged)]

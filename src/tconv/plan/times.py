@@ -46,6 +46,7 @@ PRICES: dict[str, dict[str, float]] = {
         "lines": 10.6,
         "each": 0.628, "each_beside": 0.301, "short": 0.988,  # elements stored one by one
         "merged": 0.302, "merged_beside": 0.442,  # phase by phase
+        "filled": 0.2, "phases": 350.0,
     },
     "dots": {
         "multiplied": 0.18, "runs": 0.344, "points": 2.32, "sums": 0.352,
@@ -161,8 +162,7 @@ def _dots(problem: Problem, machine: Machine) -> Counts:
     lines = _sum(outer, lambda taps, points: taps * points)
     runs = vectors = 0
     for (low, high), offsets in zip(last.ranges, last.offsets, strict=True):
-        apart = in_place and groups > 1
-        count = len(offsets) if apart else _runs(offsets)
+        count = len(offsets) if groups > 1 else _runs(offsets)
         some = max(0, high - low) * count
         runs += some
         vectors += some * -(-read * len(offsets) // max(1, count) // lanes)
@@ -198,12 +198,17 @@ def _planes(problem: Problem, machine: Machine) -> Counts:
     met = zip(lengths, last.taps, strict=True)
     loaded = sum(len(taps) * vectors(length) for length, taps in met)
     loaded *= _sum(outer, lambda taps, points: taps * points) * read * tiles
-    lines = _sum(outer, lambda _, points: points)
-    begun = lines * sum(map(vectors, lengths)) / merged * tiles
+    # Points that no tap reaches are filled, unless phases are merged.
+    least = 0 if merged > 1 else 1
+    lines = _sum(outer, lambda taps, points: points * (taps >= least))
+    some = zip(lengths, last.taps, strict=True)
+    begun = lines / merged * tiles
+    begun *= sum(vectors(length) for length, taps in some if len(taps) >= least)
     packed, length = _packed(axes, block) * read, min(block[-1], last.size_out // last.step_out)
-    stored = math.prod(axis.size_out for axis in axes) * written
+    every = math.prod(axis.size_out for axis in axes) * written
+    stored = min(every, _sum(axes, lambda taps, points: points * (taps >= least)) * written)
     regions = _packed(outer, block[:-1]) * parts * last.step_in
-    found: Counts = {"rows": loaded * rows, "vectors": loaded / merged}
+    found: Counts = {"rows": loaded * rows, "vectors": loaded / merged, "filled": every - stored}
     if beside:
         square = "turned" if last.step_in == 1 else "turned_residues"
         packing = square if chunk * read >= lanes and length >= lanes else "scattered"
@@ -221,7 +226,9 @@ def _planes(problem: Problem, machine: Machine) -> Counts:
             found["each"] = stored
         elif length < lanes:
             found["short"] = stored
-    return {what: problem.groups * count for what, count in found.items()}
+    phases = math.prod(len(axis.ranges) for axis in axes) / merged
+    found = {what: problem.groups * count for what, count in found.items()}
+    return found | {"phases": _blocks(axes, block) * phases}
 
 
 def _grouped(problem: Problem, machine: Machine) -> Counts:

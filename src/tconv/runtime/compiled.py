@@ -108,7 +108,7 @@ class Runner:
             self.record[self.fields["activate"]] = kernel
             bits = array("q", array("d", [problem.activation.slope]).tobytes())
             self.record[self.fields["slope"]] = bits[0]
-            self.record[self.fields["zeros"]] = address(self.no_bias)
+        self.record[self.fields["zeros"]] = address(self.no_bias)
 
     def run(
         self, data: Array, packed: PackedWeights, bias: Array | None, out: Array

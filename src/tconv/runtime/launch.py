@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tconv.plan.blocks import BYTE
 from tconv.problem import Operand, Problem, numpy_dtype
 from tconv.runtime import pool
 from tconv.runtime.scratch import address, scratch_address
@@ -28,7 +29,6 @@ MOST_LAUNCHES = 64  # kept for each problem; a stream of odd strides must not pi
 CACHE_LINE = 64  # bytes
 SAME_BANK = 2048  # bytes from point to point: memory takes lines so far apart one by one
 SMALL = 500_000  # flops below which waking a worker costs more than it saves
-BYTE = 5  # flops that are done while one is read or written
 
 
 class Launch:
