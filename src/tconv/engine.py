@@ -90,12 +90,14 @@ class Executable:
 
         Of a gradient of weights it is either side, as it lies.
         """
-        runner: Any = self._compiled or self._taps
+        if self._compiled is None:
+            return self._taps.pack(weights)
         if self._flat is None or self.problem.wanted is Operand.WEIGHTS:
-            return runner.pack(weights)
-        packed = runner.pack(self._as_line(Operand.WEIGHTS, weights))
-        packed.source = weights
-        return packed
+            packed: object = self._compiled.pack(weights)
+            return packed
+        line = self._compiled.pack(self._as_line(Operand.WEIGHTS, weights))
+        line.source = weights
+        return line
 
     def repacking(self, strides: tuple[int, ...]) -> Any | None:  # noqa: ANN401 - as above
         """Return what packs small weights of these strides into memory that it uses again."""

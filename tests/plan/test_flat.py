@@ -191,3 +191,10 @@ def test_calls_again_and_again_are_those_of_the_picture(
         down = tconv.conv_transpose(sides[1], w, layout=layout)
         assert np.array_equal(up, given(np.einsum("oc,nc...->no...", matrix, x)))
         assert np.array_equal(down, given(np.einsum("oc,no...->nc...", matrix, dy)))
+
+
+def test_a_batch_of_no_pictures_has_no_lines() -> None:
+    """There is nothing to compile for it."""
+    weights = np.ones((5, 7, 1, 1), np.float32)
+    for layout, shape in (("NCX", (0, 7, 3, 4)), ("NXC", (0, 3, 4, 7))):
+        assert tconv.conv(np.ones(shape, np.float32), weights, layout=layout).size == 0

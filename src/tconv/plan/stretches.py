@@ -120,7 +120,7 @@ def choose_kind(axis: AxisPhases, taps: int) -> Kind:
     >>> from tconv.plan.phases import axis_phases
     >>> depthwise = axis_phases(Axis(8, 4, 4, stride=2, dilation=1, pad_begin=1), Operand.FINE)
     >>> choose_kind(depthwise, taps=2)
-    Kind(taps=2, ratio=1, cut=False)
+    Kind(taps=2, ratio=1, cut=False, spread=False)
     """
     if taps < 2:
         return Kind(1, 0, cut=False) if taps else ANY
