@@ -175,6 +175,7 @@ def test_an_interrupt_waits_for_the_call_and_breaks_nothing() -> None:
     out, _ = run_script(
         START
         + """
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what shells start behind them ignores it
 # An interrupt inside of a destructor, of which a compiler has many, is printed and forgotten.
 Tally(items=1, threads=4).run("nap")
 interrupted = 0
