@@ -136,7 +136,7 @@ def _added_up(b: ir.IRBuilder, vectors: Sequence[ir.Value]) -> list[ir.Value]:
     for first in range(0, len(vectors), lanes):
         some = list(vectors[first : first + lanes])
         some += [some[-1]] * (lanes - len(some))
-        mixed = [_pair(b, some[i], some[i + half], range(half), range(half)) for i in range(half)]
+        mixed = [_pair(b, some[i], some[i + half]) for i in range(half)]
         width = half  # partial sums that stand side by side for one vector
         while width > 1:
             # Of each half: the first, or last, parts of every sum of one vector, then of the other.
@@ -155,15 +155,12 @@ def _added_up(b: ir.IRBuilder, vectors: Sequence[ir.Value]) -> list[ir.Value]:
     return found
 
 
-def _pair(
-    b: ir.IRBuilder, left: ir.Value, right: ir.Value, low: Sequence[int], high: Sequence[int]
-) -> ir.Value:
+def _pair(b: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
     """Return one vector of two: in either half the sum of the halves of one."""
     lanes = left.type.count
-    half = lanes // 2
-    lower = shuffle(b, left, right, [*low, *(lanes + k for k in high)])
-    upper = shuffle(b, left, right, [*(half + k for k in low), *(lanes + half + k for k in high)])
-    return b.fadd(lower, upper)
+    lower = [*range(lanes // 2), *range(lanes, lanes + lanes // 2)]
+    upper = [k + lanes // 2 for k in lower]
+    return b.fadd(shuffle(b, left, right, lower), shuffle(b, left, right, upper))
 
 
 def emit_dots(module: ir.Module, shape: KernelShape, channels: int) -> dict[bool, ir.Function]:

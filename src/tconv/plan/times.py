@@ -1,7 +1,7 @@
 """About how long each algorithm takes for one image, in nanoseconds of one core.
 
 What kernels will do is counted by what costs time: vectors multiplied, runs of channels begun,
-elements packed and stored in one way or another.  The prices were fitted to two thousand layers,
+elements packed and stored in one way or another.  The prices were fitted to some thousand layers,
 timed on one machine with each algorithm that can do them; what matters is how times compare.
 They are for one image, so that its bits do not depend on its company.
 """
