@@ -390,6 +390,19 @@ def test_infinities_and_nan_are_as_in_the_formula(activation: str, channels: int
     np.testing.assert_array_equal(bound(data)[0], np.repeat(expected[None], channels, axis=0))
 
 
+@every_half
+@pytest.mark.parametrize("activation", [None, *SLOPES])
+@pytest.mark.parametrize("channels", [1, 17, 32], ids=["planes", "odd", "whole"])
+def test_every_nan_of_16_bits_stays_one(dtype: str, activation: str | None, channels: int) -> None:
+    """No rounding carries its bits away; signalling ones become quiet."""
+    every = np.arange(1 << 16, dtype=np.uint16).view(numpy_dtype(dtype))
+    nans = every[np.isnan(every.astype(np.float32))]
+    weight = np.ones((channels, 1, 1), nans.dtype)
+    bound = tconv.onnx.Conv().bind(weight, activation=activation)
+
+    assert np.isnan(bound(nans[None, None]).astype(np.float32)).all()
+
+
 @pytest.mark.parametrize("name", ["leaky_relu", "elu"])
 def test_a_slope_is_passed_and_not_baked(name: str) -> None:
     """Any finite number, a negative one too."""

@@ -25,7 +25,6 @@ from tconv.codegen.build import (
 HALF = ir.HalfType()
 # A single element is converted in a vector: alone it would become a call of a function.
 ALONE = 4
-QUIET = 0x40  # the bit of a bfloat16 that makes a NaN quiet
 
 
 def widened(
@@ -109,34 +108,27 @@ def widen(b: ir.IRBuilder, vector: ir.Value, dtype: str) -> ir.Value:
 
 
 def narrow(b: ir.IRBuilder, vector: ir.Value, dtype: str) -> ir.Value:
-    """Return float32 as 16-bit elements: to nearest, ties to even; a NaN stays one."""
-    lanes = vector.type.count
-    short = ir.VectorType(I16, lanes)
-    if dtype == "float16":
-        return b.bitcast(b.fptrunc(vector, ir.VectorType(HALF, lanes)), short)
-    whole = ir.VectorType(I32, lanes)
-    upper = b.lshr(b.bitcast(vector, whole), _all(whole, 16))
-    # What is rounded out of the largest number is infinity; a NaN could become one, and is
-    # only cut off.
-    kept = b.or_(upper, _all(whole, QUIET))
-    near = _nearest(b, vector)
-    return b.trunc(b.select(b.fcmp_unordered("uno", vector, vector), kept, near), short)
+    """Return float32 as 16-bit elements: to nearest, ties to even; a NaN stays one.
 
-
-def narrow_numbers(b: ir.IRBuilder, vector: ir.Value, dtype: str) -> ir.Value:
-    """Return sums of widened elements as 16-bit ones.
-
-    Their NaNs have no bits beyond those of a bfloat16, so that rounding carries nothing.
+    Sums of widened bfloat16 that are NaN have no bits beyond those of a bfloat16, and nor have
+    the activations of them: rounding carries nothing into what makes them NaN.
     """
-    if dtype != "bfloat16":
-        return rounded(b, vector, dtype)
-    return b.trunc(_nearest(b, vector), ir.VectorType(I16, vector.type.count))
+    lanes = vector.type.count
+    if dtype == "float16":
+        halves = b.fptrunc(vector, ir.VectorType(HALF, lanes))
+        return b.bitcast(halves, ir.VectorType(I16, lanes))
+    whole = ir.VectorType(I32, lanes)
+    bits = b.bitcast(vector, whole)
+    # Half a step less one, and one more where the last kept bit is odd.
+    odd = b.and_(b.lshr(bits, _all(whole, 16)), _all(whole, 1))
+    near = b.lshr(b.add(bits, b.add(odd, _all(whole, 0x7FFF))), _all(whole, 16))
+    return b.trunc(near, ir.VectorType(I16, lanes))
 
 
 def narrow_pair(b: ir.IRBuilder, even: ir.Value, odd: ir.Value) -> ir.Value:
     """Return two vectors of float32 as bfloat16 that lie side by side, the first one's first.
 
-    To nearest, ties to even; NaNs as :func:`narrow_numbers` says.
+    To nearest, ties to even; NaNs as :func:`narrow` says.
     """
     lanes = even.type.count
     whole, short = ir.VectorType(I32, lanes), ir.VectorType(I16, 2 * lanes)
@@ -152,15 +144,6 @@ def narrow_pair(b: ir.IRBuilder, even: ir.Value, odd: ir.Value) -> ir.Value:
     above = b.xor(lost, _all(short, -0x8000))
     least = b.sub(_all(short, 0), b.and_(kept, _all(short, 1)))
     return b.sub(kept, b.sext(b.icmp_signed(">", above, least), short))
-
-
-def _nearest(b: ir.IRBuilder, vector: ir.Value) -> ir.Value:
-    """Return the upper halves of float32, rounded: to nearest, ties to even."""
-    whole = ir.VectorType(I32, vector.type.count)
-    bits = b.bitcast(vector, whole)
-    # Half a step less one, and one more where the last kept bit is odd.
-    odd = b.and_(b.lshr(bits, _all(whole, 16)), _all(whole, 1))
-    return b.lshr(b.add(bits, b.add(odd, _all(whole, 0x7FFF))), _all(whole, 16))
 
 
 def widen_each(b: ir.IRBuilder, places: Sequence[ir.Value], target: ir.Value, dtype: str) -> None:

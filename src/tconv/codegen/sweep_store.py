@@ -18,7 +18,7 @@ from tconv.codegen.build import (
     store,
     stream,
 )
-from tconv.codegen.stored import narrow_numbers, narrow_pair, widened, widened_pair
+from tconv.codegen.stored import narrow_pair, rounded, widened, widened_pair
 from tconv.codegen.sweep_record import Sweep
 from tconv.plan.grouped import PAIRED
 from tconv.plan.stretches import Kind
@@ -133,7 +133,7 @@ def _written(
         # Together they take fewer steps.
         beside = [shuffle(b, beside[0], beside[1], range(2 * lanes))]
     if kind.rounds:
-        beside = [narrow_numbers(b, total, dtype) for total in beside]
+        beside = [rounded(b, total, dtype) for total in beside]
     return [*zip(places, beside, strict=False)]
 
 
