@@ -12,9 +12,11 @@ from tconv.plan import (
     Machine,
     Plan,
     TapProducts,
+    Winograd,
     choose_alike,
     choose_plan,
     flattened,
+    hopped,
     kind_of,
     thinned,
 )
@@ -45,7 +47,7 @@ class Executable:
         self._taps = TapRunner(plan.problem)
         self._compiled: Any = None
         self._view = None if plan.thin is None else plan.thin.view
-        self._flat = plan.flat
+        self._recast = plan.recast
         if not isinstance(plan.recipe, TapProducts):
             self._compiled = runner(plan.solved, plan.recipe)
 
@@ -61,10 +63,10 @@ class Executable:
         if self._compiled is None:
             return None
         begin = 0
-        if self._flat is not None:
+        if self._recast is not None:
             operands = self.problem.given[0], self.problem.wanted, self.problem.given[1]
             ends = zip(operands, (source, target, second), strict=True)
-            lines = [self._flat.strides(operand, strides) for operand, strides in ends]
+            lines = [self._recast.strides(operand, strides) for operand, strides in ends]
             return None if None in lines else self._compiled.ready(*lines)
         if self.plan.thin is not None:
             source, begin = self.plan.thin.strides(source)
@@ -73,7 +75,10 @@ class Executable:
 
     def padded_bias(self, bias: Array | None) -> Array:
         """Return the bias as kernels read it; zeros where there is none."""
-        added: Array = self._compiled.no_bias if bias is None else self._compiled.padded(bias)
+        if bias is None:
+            none: Array = self._compiled.no_bias
+            return none
+        added: Array = self._compiled.padded(self._of_channels(bias))
         return added
 
     @property
@@ -83,7 +88,8 @@ class Executable:
         recipe = self.plan.recipe
         names = ("runs", "taps", "columns", "phase_weights", "slice", "depths")
         order = tuple(getattr(recipe, name, None) for name in names)
-        return problem.weights_layout, problem.groups, problem.dtype, type(recipe), order
+        seen = self.plan.solved.weights_layout
+        return problem.weights_layout, seen, problem.groups, problem.dtype, type(recipe), order
 
     def pack(self, weights: Array) -> object:
         """Return the second operand as kernels read it: weights in their order, a copy.
@@ -92,7 +98,7 @@ class Executable:
         """
         if self._compiled is None:
             return self._taps.pack(weights)
-        if self._flat is None or self.problem.wanted is Operand.WEIGHTS:
+        if self._recast is None or self.problem.wanted is Operand.WEIGHTS:
             packed: object = self._compiled.pack(weights)
             return packed
         line = self._compiled.pack(self._as_line(Operand.WEIGHTS, weights))
@@ -102,7 +108,9 @@ class Executable:
     def repacking(self, strides: tuple[int, ...]) -> Any | None:  # noqa: ANN401 - as above
         """Return what packs small weights of these strides into memory that it uses again."""
         found = getattr(self._compiled, "repacking", None)
-        line: Any = strides if self._flat is None else self._flat.strides(Operand.WEIGHTS, strides)
+        line: Any = (
+            strides if self._recast is None else self._recast.strides(Operand.WEIGHTS, strides)
+        )
         return None if found is None or line is None else found(line)
 
     def run(
@@ -133,7 +141,8 @@ class Executable:
             met = self._as_line(problem.given[0], first)
             met = met if self._view is None else met[self._view]
             lines = self._as_line(problem.wanted, result)
-            doubtful = self._compiled.run(met, second, bias, lines)
+            added = None if bias is None else self._of_channels(bias)
+            doubtful = self._compiled.run(met, second, added, lines)
             if doubtful:
                 self._run_directly(doubtful, first, second.source, bias, result)
         else:
@@ -146,18 +155,25 @@ class Executable:
         return result
 
     def _as_line(self, operand: Operand, array: Array) -> Array:
-        """Return an array with one line instead of a picture, if that is what is solved."""
-        return array if self._flat is None else array.reshape(self._flat.shape(operand))
+        """Return an array as what is solved sees it: a line instead of a picture, or frames."""
+        return array if self._recast is None else array.reshape(self._recast.shape(operand))
+
+    def _of_channels(self, bias: Array) -> Array:
+        """Return the bias of the channels that are written: those of a frame have one."""
+        solved, wanted = self.plan.solved, self.problem.wanted
+        if wanted is not Operand.FINE or solved.fine_channels == self.problem.fine_channels:
+            return bias
+        return np.repeat(bias, solved.fine_channels)
 
     def _lie_as_lines(self, first: Array, out: Array | None) -> bool:
         """Tell whether data and result are lines; a gradient of weights copies what is not."""
-        flat, problem = self._flat, self.problem
-        if flat is None or problem.wanted is Operand.WEIGHTS:
+        seen, problem = self._recast, self.problem
+        if seen is None or problem.wanted is Operand.WEIGHTS:
             return True
         ends = [(problem.given[0], first)]
         if out is not None:
             ends.append((problem.wanted, out))
-        return all(flat.strides(operand, array.strides) is not None for operand, array in ends)
+        return all(seen.strides(operand, array.strides) is not None for operand, array in ends)
 
     def _run_weights(self, coarse: Array, fine: Array, out: Array) -> bool:
         """Compute weights; False when infinities make the answer doubtful."""
@@ -211,12 +227,18 @@ def plan(problem: Problem, algorithm: str | None = None, *, bound: bool = False)
     """Return what will run for a problem, and why."""
     target = machine()
     known = target if isinstance(target, Machine) else None
-    thin = None if known is None else thinned(problem)
-    flat = None if known is None else flattened(problem)
+    if known is None:
+        return choose_plan(problem, None, str(target), algorithm, bound=bound)
+    frames = None if algorithm == "direct" else hopped(problem)
+    if frames is not None:
+        found = choose_plan(frames.problem, known, str(target), algorithm, bound=bound)
+        if isinstance(found.recipe, Winograd):  # others gain nothing by it
+            return replace(found, problem=problem, recast=frames)
+    thin, flat = thinned(problem), flattened(problem)
     other = thin or flat
     solved = problem if other is None else other.problem
     found = choose_plan(solved, known, str(target), algorithm, bound=bound)
-    return found if other is None else replace(found, problem=problem, thin=thin, flat=flat)
+    return found if other is None else replace(found, problem=problem, thin=thin, recast=flat)
 
 
 @lru_cache(maxsize=1)

@@ -122,7 +122,7 @@ def test_what_is_planned_is_the_line() -> None:
     problem = problem_of((OWN, OWN), "n {} x")
     flat = flattened(problem)
     assert flat is not None
-    plan = replace(choose_plan(flat.problem, AVX2, ""), problem=problem, flat=flat)
+    plan = replace(choose_plan(flat.problem, AVX2, ""), problem=problem, recast=flat)
 
     check_plan(plan, tile_rows=tile_rows(AVX2))
     assert "7 x 7 points as one line" in str(plan)

@@ -6,7 +6,8 @@ does; tiles would write a little of every point and come back to it for each pan
 
 from llvmlite import ir
 
-from tconv.codegen.block import Block, KernelShape, Record, target_line
+from tconv.codegen.block import Block, KernelShape, Record
+from tconv.codegen.block_lines import each_line, stores
 from tconv.codegen.build import (
     FLOATS,
     I1,
@@ -122,9 +123,8 @@ def fill_lines(  # noqa: PLR0913 - which panels of what
     used = b.sub(smaller(b, r.columns, b.mul(last, number(shape.columns))), channel)
     _, begin, length = line_ends(b, r, block)
     start = b.add(b.mul(begin, r.target_x), b.mul(channel, r.target_c))
-    with counted(b, lines) as line:
-        offset = target_line(b, r, block, line.index, (phase, start))
-        store(b, offset, where.targets, line.index)
+    with each_line(b, r, block, lines, stores(b, r, block, phase, start)) as (line, (offset,)):
+        store(b, offset, where.targets, line)
     beside = b.icmp_signed("==", r.target_c, number(1))
     whole = b.icmp_signed("==", b.srem(used, number(shape.lanes)), number(0))
     past = b.and_(where.past, b.and_(beside, whole))

@@ -25,7 +25,7 @@ from tconv.codegen.build import (
     zeros,
 )
 from tconv.codegen.places import Place
-from tconv.codegen.points import line_begins, point_steps, points_of
+from tconv.codegen.points import point_lines, point_steps, points_of
 from tconv.codegen.stored import rounded
 from tconv.plan.dots import ROWS
 
@@ -193,8 +193,7 @@ def run_dots(  # noqa: PLR0913 - which phase of what
         weights = place(b, where.weights, r.at("dot_weights", both))
         counts = r.at("segment_count", both), r.at("segment_depth", both)
         some = b.select(b.icmp_signed(">", points.length, number(0)), lines, number(0))
-        with counted(b, some) as line:
-            first = line_begins(b, r, block, where, points, (phase, line.index))
+        with point_lines(b, r, block, where, points, (phase, some)) as (_, first):
             given = [where.bias, place(b, where.data.origin, first.read), weights, segments]
             sizes = [*counts, points.length, steps.read]
             with b.if_else(final) as (stored, kept):

@@ -19,8 +19,8 @@ from tconv.codegen.block import (
     ask_for_region,
     emit_block,
     emit_box,
-    target_line,
 )
+from tconv.codegen.block_lines import each_line, stores
 from tconv.codegen.build import (
     FLOATS,
     I1,
@@ -198,9 +198,8 @@ def _store_panel(  # noqa: PLR0913 - which panel of what
     start = b.add(b.mul(point, r.target_x), b.mul(channel, r.target_c))
     merged = _lines_that_follow(b, r, block, length)
     count = b.mul(length, merged)
-    with counted(b, b.sdiv(lines, merged)) as turn:
-        line = b.mul(turn.index, merged)
-        offset = target_line(b, r, block, line, (phase, start))
+    written = stores(b, r, block, phase, start)
+    with each_line(b, r, block, lines, written, merged=merged) as (line, (offset,)):
         read = b.mul(b.add(b.mul(line, r.sums_pitch), begin), number(columns))
         sums = place(b, where.sums, b.add(begun, read))
         left = activated(b, r, sums, added, (count, used, number(columns)))

@@ -10,11 +10,10 @@ from tconv.codegen.block import (
     KernelShape,
     Record,
     emit_block,
-    emit_line_offset,
     emit_region_extents,
     emit_region_line,
-    target_line,
 )
+from tconv.codegen.block_lines import each_line, reads, stores
 from tconv.codegen.build import (
     FLOATS,
     I64,
@@ -63,9 +62,9 @@ def emit_grouped(module: ir.Module, shape: KernelShape) -> ir.Function:
         _pack_region(b, r, shape, parts.pack, block, where)
     with counted(b, r.outer_phases) as phase:
         lines = settle_phase(b, r, block, phase.index)
-        with counted(b, lines) as index:
-            written = target_line(b, r, block, index.index, (phase.index, number(0)))
-            line = Line(phase.index, index.index, place(b, where.target, written))
+        walks = reads(b, r, block), stores(b, r, block, phase.index)
+        with each_line(b, r, block, lines, *walks) as (index, (read, written)):
+            line = Line(phase.index, index, read, place(b, where.target, written))
             with b.if_else(direct) as (in_place, packed):
                 with in_place:
                     run_direct(b, r, shape, block, (where, line))
@@ -178,7 +177,7 @@ def _run_staged(  # noqa: PLR0913 - which line of what
     pitch = b.mul(r.stage, lanes)
     point, packed = b.mul(r.columns, pitch), b.mul(r.depth, r.width)
     biases = b.mul(r.columns, lanes)
-    begin_data = place(b, where.region, emit_line_offset(b, r, block, line.index))
+    begin_data = place(b, where.region, line.packed)
     origin = b.add(b.mul(block.start, r.step_out), r.shift_out)
     begin = larger(b, b.neg(origin), number(0))
     whole = b.mul(b.sub(block.stop, block.start), r.step_out)

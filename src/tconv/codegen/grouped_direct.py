@@ -43,6 +43,7 @@ class Line:
 
     phase: ir.Value
     index: ir.Value
+    packed: ir.Value  # where in the packed region it begins to read
     target: ir.Value  # where it is stored
 
 

@@ -12,10 +12,9 @@ from tconv.codegen.block import (
     KernelShape,
     Record,
     emit_block,
-    emit_line_offset,
     emit_origin,
-    target_line,
 )
+from tconv.codegen.block_lines import each_line, reads, stores
 from tconv.codegen.build import (
     FLOATS,
     I1,
@@ -205,11 +204,10 @@ def _fill_lines(
 ) -> None:
     """Note for every line of the phase where its region begins, and where it is written."""
     phase, lines = phase_lines
-    with counted(b, lines) as line:
-        offset = emit_line_offset(b, r, block, line.index, where.line_steps)
-        store(b, offset, where.lines, line.index)
-        target = target_line(b, r, block, line.index, (phase, number(0)))
-        store(b, target, where.targets, line.index)
+    walks = reads(b, r, block, where.line_steps), stores(b, r, block, phase)
+    with each_line(b, r, block, lines, *walks) as (line, places):
+        for table, place_ in zip((where.lines, where.targets), places, strict=True):
+            store(b, place_, table, line)
 
 
 def _run_phase(  # noqa: PLR0913 - which phase of what

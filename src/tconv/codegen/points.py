@@ -1,11 +1,13 @@
 """Points of a block: which of them a phase has, what they read, and where they go."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tconv.codegen.block import Block, Record, emit_line_offset, target_line
+from tconv.codegen.block import Block, Record
+from tconv.codegen.block_lines import each_line, reads, stores
 from tconv.codegen.build import counted, larger, load, number, smaller, store
 from tconv.codegen.places import Place
 
@@ -60,25 +62,32 @@ def point_steps(b: ir.IRBuilder, r: Record, where: Place) -> Steps:
     )
 
 
-def line_begins(  # noqa: PLR0913 - which line of what
+@contextmanager
+def point_lines(  # noqa: PLR0913 - which lines of what
     b: ir.IRBuilder,
     r: Record,
     block: Block,
     where: Place,
     points: Points,
-    numbers: tuple[ir.Value, ir.Value],
-) -> Steps:
-    """Return where the first of these points of a line lies; the numbers are phase and line."""
-    phase, line = numbers
-    offset = emit_line_offset(b, r, block, line, where.data.line_steps)
-    begins = b.sub(points.low, block.start)
-    before = b.add(b.mul(line, r.sums_pitch), points.phase)
+    phase_lines: tuple[ir.Value, ir.Value],
+) -> Iterator[tuple[ir.Value, Steps]]:
+    """Emit a loop over lines: which one, and where the first of these points of it lies."""
+    phase, lines = phase_lines
     first = b.add(b.add(b.mul(points.low, r.step_out), r.shift_out), points.phase)
-    return Steps(
-        read=b.add(offset, b.mul(begins, b.mul(r.step_in, where.data.point_step))),
-        summed=b.mul(b.add(before, b.mul(begins, r.step_out)), r.sums_point),
-        stored=target_line(b, r, block, line, (phase, b.mul(first, r.target_x))),
-    )
+    begins = b.sub(points.low, block.start)
+    moved = b.mul(begins, b.mul(r.step_in, where.data.point_step))
+    before = b.add(points.phase, b.mul(begins, r.step_out))
+    read = reads(b, r, block, where.data.line_steps)
+    stored = stores(b, r, block, phase, b.mul(first, r.target_x))
+    with each_line(b, r, block, lines, read, stored) as (line, places):
+        yield (
+            line,
+            Steps(
+                read=b.add(places[0], moved),
+                summed=b.mul(b.add(b.mul(line, r.sums_pitch), before), r.sums_point),
+                stored=places[1],
+            ),
+        )
 
 
 def fill_tables(  # noqa: PLR0913 - which points of what
@@ -105,9 +114,9 @@ def fill_tables(  # noqa: PLR0913 - which points of what
         store(b, count, where.counts, x.index)
         base = b.mul(x.index, r.points)
         some = b.icmp_signed(">", count, number(0))
-        with counted(b, b.select(some, lines, number(0))) as line:
-            entry = b.add(base, b.mul(line.index, length))
-            first = line_begins(b, r, block, where, points, (phase, line.index))
+        these = phase, b.select(some, lines, number(0))
+        with point_lines(b, r, block, where, points, these) as (line, first):
+            entry = b.add(base, b.mul(line, length))
             each = [
                 b.add(value, b.mul(begin, step))
                 for value, step in zip(

@@ -8,7 +8,7 @@ from llvmlite import ir
 from tconv.codegen.block import Block, KernelShape, Record
 from tconv.codegen.build import I64, counted, larger, load, number, place, smaller, store
 from tconv.codegen.places import Place
-from tconv.codegen.points import line_begins, point_steps, points_of
+from tconv.codegen.points import point_lines, point_steps, points_of
 from tconv.codegen.runs import rows_of
 from tconv.codegen.short import emit_short_line, emit_short_tile
 from tconv.codegen.tile import Tile
@@ -188,8 +188,8 @@ def _run_panels(  # noqa: PLR0913 - which panels of what
             return place(b, where.bias, b.mul(run.panel, number(shape.columns)))
 
         along = along_lines(b, r, shape, points.length)
-        with counted(b, b.select(_is(b, ">", along, 0), lines, number(0))) as line:
-            first = line_begins(b, r, block, where, points, (phase, line.index))
+        these = phase, b.select(_is(b, ">", along, 0), lines, number(0))
+        with point_lines(b, r, block, where, points, these) as (_, first):
             parts = larger(b, b.sdiv(along, number(PART)), number(1))
             with counted(b, parts) as part:
                 begin = b.mul(part.index, number(PART))

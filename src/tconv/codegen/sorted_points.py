@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tconv.codegen.block import Block, Record, emit_line_offset, target_line
+from tconv.codegen.block import Block, Record
+from tconv.codegen.block_lines import each_line, reads, stores
 from tconv.codegen.build import advancing, counted, larger, load, number, place, smaller, store
 from tconv.codegen.missed import Missed, missed_places
 from tconv.codegen.places import Place
@@ -31,11 +32,14 @@ def fill_sorted(  # noqa: PLR0913 - the same for points that miss taps
         point_of = _classes(b, r, place(b, room, b.mul(lines, b.add(r.words, number(4)))), length)
         first = b.add(b.add(b.mul(low, r.step_out), r.shift_out), x.index)
         met = place(b, r.met, r.at("met_start", b.add(b.mul(phase, r.phases), x.index)))
+        walks = (
+            reads(b, r, block, where.data.line_steps),
+            stores(b, r, block, phase, b.mul(first, r.target_x)),
+        )
+        with each_line(b, r, block, lines, *walks) as (index, places):
+            for table, value in zip(line_of.more, places, strict=True):
+                store(b, value, table, index)
         with counted(b, lines, [met]) as line:
-            offset = emit_line_offset(b, r, block, line.index, where.data.line_steps)
-            target = target_line(b, r, block, line.index, (phase, b.mul(first, r.target_x)))
-            store(b, offset, line_of.more[0], line.index)
-            store(b, target, line_of.more[1], line.index)
             mine = line_of.bits_of(b, line.index)
             line.carried[0] = _note_line(b, r, functions, block, (mine, met, line.index))
         with counted(b, length) as point:

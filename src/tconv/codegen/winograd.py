@@ -16,8 +16,8 @@ from tconv.codegen.block import (
     TransformShape,
     emit_block,
     emit_pack_region,
-    target_line,
 )
+from tconv.codegen.block_lines import each_line, from_start, stores
 from tconv.codegen.build import (
     FLOATS,
     I64,
@@ -270,17 +270,12 @@ def _store_panel(  # noqa: PLR0913 - which panel of what
     whole = b.mul(b.sub(block.stop, block.start), r.step_out)
     length = b.sub(smaller(b, whole, b.sub(r.size_out, origin)), begin)
     start = b.add(b.mul(b.add(origin, begin), r.target_x), b.mul(channel, r.target_c))
-    with counted(b, lines) as line:
-        offset = target_line(b, r, block, line.index, (phase, start))
-        with counted(b, r.outer, [line.index, b.mul(begin, number(columns))]) as axis:
-            d = b.sub(b.sub(r.outer, number(1)), axis.index)
-            rest, read = axis.carried
-            extent = load(b, block.extents, d)
-            first = b.sub(load(b, block.lows, d), load(b, block.starts, d))
-            here = b.add(b.srem(rest, extent), first)
-            read = b.add(read, b.mul(here, r.at("write_steps", d)))
-            axis.carried = [b.sdiv(rest, extent), read]
-        sums = place(b, where.sums, axis.carried[1])
+    walks = (
+        from_start(b, r, block, lambda d: r.at("write_steps", d)),
+        stores(b, r, block, phase, start),
+    )
+    with each_line(b, r, block, lines, *walks) as (_, (read, offset)):
+        sums = place(b, where.sums, b.add(read, b.mul(begin, number(columns))))
         left = activated(b, r, sums, place(b, where.bias, channel), (length, used, number(columns)))
         steps = [r.target_x, r.target_c, number(columns)]
         b.call(store_row, [place(b, where.target, offset), sums, left, length, used, *steps])

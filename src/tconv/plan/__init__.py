@@ -6,6 +6,7 @@ from tconv.plan.flat import Flat, flattened
 from tconv.plan.gather import Gather
 from tconv.plan.grouped import Grouped
 from tconv.plan.grouped_weights import GroupedWeights
+from tconv.plan.hops import Hops, hopped
 from tconv.plan.machine import Machine
 from tconv.plan.overlap import Overlap
 from tconv.plan.plan import Plan, Step
@@ -21,6 +22,7 @@ __all__ = [
     "Gather",
     "Grouped",
     "GroupedWeights",
+    "Hops",
     "Machine",
     "Overlap",
     "Plan",
@@ -32,6 +34,7 @@ __all__ = [
     "choose_alike",
     "choose_plan",
     "flattened",
+    "hopped",
     "kind_of",
     "tap_products",
     "thinned",

@@ -17,6 +17,12 @@ class Flat:
     problem: Problem
     sizes: tuple[int, ...]
 
+    @property
+    def told(self) -> str:
+        """What a plan says of it."""
+        sizes = " x ".join(map(str, self.sizes))
+        return f"{sizes} points as one line: each meets its own"
+
     def shape(self, operand: Operand) -> tuple[int, ...]:
         """Return the shape of an operand as one line; the weights have one tap."""
         return self.problem.shape(operand)

@@ -8,6 +8,7 @@ from tconv.plan.flat import Flat
 from tconv.plan.gather import Gather
 from tconv.plan.grouped import Grouped
 from tconv.plan.grouped_weights import GroupedWeights
+from tconv.plan.hops import Hops
 from tconv.plan.overlap import Overlap
 from tconv.plan.planes import Planes
 from tconv.plan.taps import TapProducts
@@ -46,12 +47,12 @@ class Plan:
         | Winograd
     )
     thin: Thin | None = None  # what the recipe solves, if not the problem itself
-    flat: Flat | None = None  # likewise
+    recast: Flat | Hops | None = None  # likewise: arrays seen otherwise
 
     @property
     def solved(self) -> Problem:
         """The problem that the recipe solves."""
-        other = self.thin or self.flat
+        other = self.thin or self.recast
         return self.problem if other is None else other.problem
 
     def __str__(self) -> str:
@@ -62,9 +63,8 @@ class Plan:
         if self.thin is not None:
             steps = " x ".join(map(str, self.thin.steps))
             lines.append(f"  reads    one of {steps} fine points: no window meets the others")
-        if self.flat is not None:
-            sizes = " x ".join(map(str, self.flat.sizes))
-            lines.append(f"  reads    {sizes} points as one line: each meets its own")
+        if self.recast is not None:
+            lines.append(f"  reads    {self.recast.told}")
         lines += [f"  refused  {name:<{width}}  {why}" for name, why in self.refused]
         step_width = max(len(step.name) for step in self.steps)
         detail_width = max(len(step.detail) for step in self.steps)
