@@ -11,7 +11,9 @@ from tconv.codegen.build import (
     I1,
     I32,
     I64,
+    LINE,
     STORED,
+    STORED_BYTES,
     counted,
     declared,
     function,
@@ -19,6 +21,7 @@ from tconv.codegen.build import (
     load,
     number,
     place,
+    prefetch,
     shuffle,
     smaller,
     store,
@@ -37,6 +40,7 @@ from tconv.codegen.stored import (
 BYTE = ir.IntType(8).as_pointer()
 COPIED = 4  # vectors at a time
 LONG_LINE = 256  # points
+SOON = 8  # points that are packed ahead of
 SUMMED = {"float32": "float32", "float64": "float64", "float16": "float32", "bfloat16": "float32"}
 
 
@@ -73,6 +77,10 @@ def emit_pack_row(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
                 with pointwise, counted(b, count) as point:
                     row = place(b, begin, b.mul(point.index, pitch))
                     read = place(b, source, b.mul(point.index, x_step))
+                    # Pieces of points: no machine foresees where the next ones lie.
+                    soon = place(b, read, b.mul(number(SOON), x_step))
+                    with counted(b, depth, step=LINE // STORED_BYTES[dtype]) as k:
+                        prefetch(b, place(b, soon, k.index))
                     pack_run(b, row, read, depth, dtype, lanes)
         with apart:
             _pack_planes(b, begin, source, (count, depth, pitch), (x_step, c_step), (dtype, lanes))
