@@ -22,6 +22,7 @@ from tconv.codegen.build import (
 from tconv.codegen.stored import rounded
 
 UNROLL = 2  # segments of a single channel, or channels of a segment
+MOST_SUMS = 12  # that fit the registers
 HIDDEN = 8  # sums at least that hide the latency of an addition
 MOST_LINES = 8  # of a tile: each has an address of its own
 

@@ -30,12 +30,13 @@ from tconv.codegen.build import (
 )
 from tconv.codegen.plane_region import pack_planes_region
 from tconv.codegen.plane_rows import emit_pack_planes, emit_store_phases, emit_store_planes
-from tconv.codegen.plane_tile import HIDDEN, emit_plane_tile, lines_together, vector_runs
+from tconv.codegen.plane_tile import HIDDEN, MOST_SUMS, emit_plane_tile, lines_together, vector_runs
 from tconv.codegen.points import points_of, settle_phase
 from tconv.codegen.stored import covered
 from tconv.plan.planes import ARRAYS, FIELDS
 
-ONE, SEVERAL = 4, 5  # times that a sum takes in a tile of one line, and of several
+# Times that a sum takes in a tile of one line, full or not, and of several.
+ONE, FEWER, SEVERAL = 16, 17, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +306,8 @@ def _choose_tile(
     for which, (size, together) in enumerate(sizes):
         needed = b.sdiv(b.add(vectors, number(size - 1)), number(size))
         cost = shape.rows[0] * shape.rows[1] * size
-        cost = SEVERAL * cost if together > 1 else ONE * max(cost, HIDDEN)
+        pace = ONE if cost >= MOST_SUMS else FEWER
+        cost = SEVERAL * cost if together > 1 else pace * max(cost, HIDDEN)
         better = b.icmp_signed("<", b.mul(needed, number(cost)), best)
         for limit, need in ((most, size), (lines, together)):
             better = b.and_(better, b.icmp_signed(">=", limit, number(need)))

@@ -66,7 +66,8 @@ LONG_LINES = 16  # a line is kept whole until it is so much longer than the bloc
 MOST_RESIDUES = 4096  # of the last axis' stride: each is packed for itself
 MOST_COLUMNS = 4  # written channels of a group with which vectors of them would stay half empty
 MOST_ROWS = 6  # of a register tile: two vectors each and what they are made of fill the registers
-ROWS_PACE = {6: 1.0, 5: 1.1, 4: 1.25}  # time of a multiplication, by rows of the tile, about
+# By rows of the tile and vectors of a line in it: time of a multiplication, about.
+TILE_PACE = {6: {2: 1.0}, 5: {2: 1.06}, 4: {3: 1.03, 2: 1.09}}
 FEW_PANELS = 2  # what so few read is not worth packing
 SHORT_DEPTH = 4  # channels that are listed one by one beside the taps
 
@@ -95,7 +96,8 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
     depth, wanted = problem.coarse_channels, problem.fine_channels
     if problem.wanted is Operand.COARSE:
         depth, wanted = wanted, depth
-    rows, last = choose_rows(wanted), axes[-1]
+    last = axes[-1]
+    rows = choose_rows(wanted, longest(last), lanes)
     merged = last.step_out if rows == wanted and rows * last.step_out <= MOST_ROWS else 1
     panels = -(-wanted // rows)
     # Whole vectors of channels on both sides: fewer are packed and stored one by one.
@@ -165,14 +167,40 @@ def _whole_vectors(block: list[int], last: AxisPhases, unit: int) -> None:
         block[-1] = min(-(-block[-1] // unit) * unit, last.end - last.begin)
 
 
-def choose_rows(wanted: int) -> int:
+def choose_rows(wanted: int, points: int, lanes: int) -> int:
     """Return how many written channels a tile takes: all, or so many that tiles end the soonest.
 
-    Tiles of many rows read less for each multiplication; the last one overlaps the one before.
+    Tiles of many rows read less for each multiplication, those of few take longer pieces of a
+    line of so many points; the last of either overlaps the one before.
+
+    >>> [choose_rows(64, points, lanes=8) for points in (64, 65)]
+    [6, 4]
     """
     if wanted <= MOST_ROWS:
         return wanted
-    return min(ROWS_PACE, key=lambda rows: -(-wanted // rows) * rows * ROWS_PACE[rows])
+    vectors = -(-points // lanes)
+
+    def time(rows: int) -> float:
+        size, pace = tile_of(rows, points, lanes)
+        return -(-wanted // rows) * rows * -(-vectors // size) * size * pace
+
+    return min(TILE_PACE, key=time)
+
+
+def tile_of(rows: int, points: int, lanes: int) -> tuple[int, float]:
+    """Return how many vectors of a line tiles of these rows take, and their pace.
+
+    >>> [tile_of(4, points, lanes=8)[0] for points in (23, 64, 65)]
+    [2, 2, 3]
+    """
+    vectors, most = -(-points // lanes), max(2, points // lanes)
+    fitting = [(size, pace) for size, pace in TILE_PACE[rows].items() if size <= most]
+    return min(fitting, key=lambda tile: -(-vectors // tile[0]) * tile[0] * tile[1])
+
+
+def longest(axis: AxisPhases) -> int:
+    """Return how many points a line of any phase has."""
+    return max((high - low for low, high in axis.ranges), default=0)
 
 
 def _phase_tables(

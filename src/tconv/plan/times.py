@@ -18,7 +18,7 @@ from tconv.plan.machine import Machine
 from tconv.plan.missed import multiplied_share
 from tconv.plan.overlap import channels_of, products_of
 from tconv.plan.phases import AxisPhases, all_phases, batch_phases, even_phases
-from tconv.plan.planes import MOST_ROWS, choose_rows, planes_block
+from tconv.plan.planes import MOST_ROWS, choose_rows, longest, planes_block, tile_of
 from tconv.plan.stretches import ROWS
 from tconv.plan.tiles import tile_rows, whole_tiles
 from tconv.problem import Problem, accumulator, numpy_dtype
@@ -183,7 +183,7 @@ def _planes(problem: Problem, machine: Machine) -> Counts:
     axes = even_phases(problem)[1:]
     *outer, last = axes
     item, one = machine.vector_bytes // lanes, [batch_phases(1), *axes]
-    rows = choose_rows(written)
+    rows = choose_rows(written, longest(last), lanes)
     tiles = -(-written // rows)
     merged = last.step_out if rows == written and rows * last.step_out <= MOST_ROWS else 1
     chunk = min(problem.groups, -(-2 * lanes // min(read, written)))
@@ -209,6 +209,9 @@ def _planes(problem: Problem, machine: Machine) -> Counts:
     stored = min(every, _sum(axes, lambda taps, points: points * (taps >= least)) * written)
     regions = _packed(outer, block[:-1]) * parts * last.step_in
     found: Counts = {"rows": loaded * rows, "vectors": loaded / merged, "filled": every - stored}
+    if written > MOST_ROWS:  # tiles of fewer rows take more vectors at a time
+        _, slower = tile_of(rows, longest(last), lanes)
+        found |= {"rows": slower * loaded * rows, "vectors": slower * loaded * rows / 6}
     if beside:
         square = "turned" if last.step_in == 1 else "turned_residues"
         packing = square if chunk * read >= lanes and length >= lanes else "scattered"
