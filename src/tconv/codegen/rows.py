@@ -74,18 +74,50 @@ def emit_pack_row(module: ir.Module, dtype: str, lanes: int) -> ir.Function:
             with b.if_else(dense) as (whole, pointwise):
                 with whole:
                     pack_run(b, begin, source, b.mul(count, depth), dtype, lanes)
-                with pointwise, counted(b, count) as point:
-                    row = place(b, begin, b.mul(point.index, pitch))
-                    read = place(b, source, b.mul(point.index, x_step))
-                    # Pieces of points: no machine foresees where the next ones lie.
-                    soon = place(b, read, b.mul(number(SOON), x_step))
-                    with counted(b, depth, step=LINE // STORED_BYTES[dtype]) as k:
-                        prefetch(b, place(b, soon, k.index))
-                    pack_run(b, row, read, depth, dtype, lanes)
+                with pointwise:
+                    sizes = count, depth, pitch
+                    _pack_pieces(b, begin, source, sizes, x_step, (dtype, lanes))
         with apart:
             _pack_planes(b, begin, source, (count, depth, pitch), (x_step, c_step), (dtype, lanes))
     b.ret_void()
     return made
+
+
+def _pack_pieces(  # noqa: PLR0913 - the emitted function's own arguments
+    b: ir.IRBuilder,
+    begin: ir.Value,
+    source: ir.Value,
+    sizes: tuple[ir.Value, ir.Value, ir.Value],
+    x_step: ir.Value,
+    kind: tuple[str, int],
+) -> None:
+    """Pack points of which only some channels are read, side by side."""
+    count, depth, pitch = sizes
+    dtype, lanes = kind
+    # Whole vectors of fewer channels reach into the points behind, which are packed later; the
+    # last few points are left: nothing behind them may be read, or written.
+    conditions = (
+        b.icmp_signed("<", depth, number(lanes)),
+        b.icmp_signed("==", depth, pitch),
+        b.icmp_signed(">=", x_step, depth),
+    )
+    some = larger(b, depth, number(1))
+    behind = b.sdiv(number(lanes - 1), some)
+    early = larger(b, b.sub(count, behind), number(0))
+    early = b.select(reduce(b.and_, conditions), early, number(0))
+    with counted(b, early) as point:
+        read = widened(b, source, b.mul(point.index, x_step), dtype, lanes)
+        store(b, read, begin, b.mul(point.index, pitch))
+    # No machine foresees where the next long pieces lie.
+    line = LINE // STORED_BYTES[dtype]
+    asked = b.select(b.icmp_signed(">=", depth, number(2 * line)), depth, number(0))
+    with counted(b, count, first=early) as point:
+        row = place(b, begin, b.mul(point.index, pitch))
+        read = place(b, source, b.mul(point.index, x_step))
+        soon = place(b, read, b.mul(number(SOON), x_step))
+        with counted(b, asked, step=line) as k:
+            prefetch(b, place(b, soon, k.index))
+        pack_run(b, row, read, depth, dtype, lanes)
 
 
 def _pack_planes(  # noqa: PLR0913 - the emitted function's own arguments
