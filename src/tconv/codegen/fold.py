@@ -24,10 +24,9 @@ from tconv.codegen.build import (
 )
 from tconv.codegen.plane_rows import interleaved
 from tconv.codegen.stored import covered, if_enough, rounded, store_each
-from tconv.plan.overlap import ARRAYS, FIELDS
+from tconv.plan.overlap import ARRAYS, FIELDS, MIXED
 
 MOST_VECTORS = 4  # of points that are added up together: an addition takes some cycles
-MIXED = (2, 3, 4, 6)  # rows that are stored side by side by shuffles
 
 
 def emit_fold(module: ir.Module, shape: KernelShape, kinds: list[ir.Type]) -> ir.Function:

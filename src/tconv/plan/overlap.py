@@ -58,6 +58,8 @@ ARRAYS = (
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
+MIXED = (2, 3, 4, 6)  # phases whose points are mixed by whole vectors, not one by one
+
 MULTIPLY, FOLD = range(2)  # stages of a round
 ZEROS = 32  # entries: two vectors, and a table for the rows of a tile
 SPARE_ROWS = 8  # entries for the rows of a last tile that there are no rows for

@@ -16,7 +16,7 @@ from tconv.plan.boxes import choose_boxes, within
 from tconv.plan.cells import cell_columns, neighbours_of
 from tconv.plan.machine import Machine
 from tconv.plan.missed import multiplied_share
-from tconv.plan.overlap import channels_of, products_of
+from tconv.plan.overlap import MIXED, channels_of, products_of
 from tconv.plan.phases import AxisPhases, all_phases, batch_phases, even_phases
 from tconv.plan.planes import MOST_ROWS, choose_rows, longest, planes_block, tile_of
 from tconv.plan.stretches import ROWS
@@ -62,6 +62,7 @@ PRICES: dict[str, dict[str, float]] = {
         "copied": 1.77, "copied_residues": 3.01, "turned": 2.83, "turned_residues": 5.91,
         "folded": 0.135, "lines": 11.5,
         "stored": 1.53, "stored_phases": 0.835, "beside": 0.261, "beside_phases": 0.0913,
+        "crossed": 0.5,  # more, where phases are mixed one by one
         "stages": 7570.0,
     },
     "cells": {
@@ -284,6 +285,8 @@ def _overlap(problem: Problem, machine: Machine) -> Counts:
         "lines": lines * written * last.step_out,
         ("stored" if beside else "beside") + phases: lines * last.size_out * written,
     }
+    if not beside and last.step_out not in {1, *MIXED}:
+        found["crossed"] = lines * last.size_out * written
     return {what: problem.groups * count for what, count in found.items()} | {"stages": 1}
 
 
