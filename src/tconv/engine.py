@@ -98,20 +98,27 @@ class Executable:
         """
         if self._compiled is None:
             return self._taps.pack(weights)
-        if self._recast is None or self.problem.wanted is Operand.WEIGHTS:
-            packed: object = self._compiled.pack(weights)
-            return packed
-        line = self._compiled.pack(self._as_line(Operand.WEIGHTS, weights))
-        line.source = weights
-        return line
+        if self.problem.wanted is not Operand.WEIGHTS:
+            weights = self._as_line(Operand.WEIGHTS, weights)
+        packed: object = self._compiled.pack(weights)
+        return packed
+
+    def packed_in_place(self, packed: Any, strides: tuple[int, ...]) -> bool:  # noqa: ANN401 - as above
+        """Tell whether what was packed is what was given, with these strides, and no copy of it."""
+        same: bool = packed.source.strides == self._seen(strides)
+        return same
 
     def repacking(self, strides: tuple[int, ...]) -> Any | None:  # noqa: ANN401 - as above
         """Return what packs small weights of these strides into memory that it uses again."""
         found = getattr(self._compiled, "repacking", None)
-        line: Any = (
-            strides if self._recast is None else self._recast.strides(Operand.WEIGHTS, strides)
-        )
-        return None if found is None or line is None else found(line)
+        seen = self._seen(strides)
+        return None if found is None or seen is None else found(seen)
+
+    def _seen(self, strides: tuple[int, ...]) -> tuple[int, ...] | None:
+        """Return the strides of what is packed, as what is solved sees it; None if it does not."""
+        if self._recast is None or self.problem.wanted is Operand.WEIGHTS:
+            return strides
+        return self._recast.strides(Operand.WEIGHTS, strides)
 
     def run(
         self,
@@ -129,7 +136,7 @@ class Executable:
         result = out
         if self._compiled is not None and not self._lie_as_lines(first, out):
             whole = pictured(problem, kind_of(self.plan))
-            return whole.run(first, whole.pack(second.source), bias, out)
+            return whole.run(first, whole.pack(self._weights(second)), bias, out)
         if result is None or not _whole_steps(result):
             result = np.empty(problem.shape(problem.wanted), numpy_dtype(problem.dtype))
         if self._compiled is None:
@@ -144,10 +151,10 @@ class Executable:
             added = None if bias is None else self._of_channels(bias)
             doubtful = self._compiled.run(met, second, added, lines)
             if doubtful:
-                self._run_directly(doubtful, first, second.source, bias, result)
+                self._run_directly(doubtful, first, self._weights(second), bias, result)
         else:
             # Zeros around the picture times an infinity would be NaN.
-            taps = self._taps.pack(second.source)
+            taps = self._taps.pack(self._weights(second))
             self._taps.run(first, taps, bias, result)
         if out is not None and out is not result:
             np.copyto(out, result)
@@ -157,6 +164,11 @@ class Executable:
     def _as_line(self, operand: Operand, array: Array) -> Array:
         """Return an array as what is solved sees it: a line instead of a picture, or frames."""
         return array if self._recast is None else array.reshape(self._recast.shape(operand))
+
+    def _weights(self, packed: Any) -> Array:  # noqa: ANN401 - as above
+        """Return the weights that were packed, as the problem has them."""
+        weights: Array = packed.source.reshape(self.problem.shape(Operand.WEIGHTS))
+        return weights
 
     def _of_channels(self, bias: Array) -> Array:
         """Return the bias of the channels that are written: those of a frame have one."""
@@ -230,14 +242,19 @@ def plan(problem: Problem, algorithm: str | None = None, *, bound: bool = False)
     if known is None:
         return choose_plan(problem, None, str(target), algorithm, bound=bound)
     frames = None if algorithm == "direct" else hopped(problem)
+    why: dict[str, str] = {}
     if frames is not None:
         found = choose_plan(frames.problem, known, str(target), algorithm, bound=bound)
         if isinstance(found.recipe, Winograd):  # others gain nothing by it
             return replace(found, problem=problem, recast=frames)
+        why = {name: reason for name, reason in found.refused if name == "winograd"}
     thin, flat = thinned(problem), flattened(problem)
     other = thin or flat
     solved = problem if other is None else other.problem
     found = choose_plan(solved, known, str(target), algorithm, bound=bound)
+    if why:  # what speaks against frames, not against a single channel
+        refused = tuple((name, why.get(name, reason)) for name, reason in found.refused)
+        found = replace(found, refused=refused)
     return found if other is None else replace(found, problem=problem, thin=thin, recast=flat)
 
 

@@ -74,7 +74,7 @@ class Quick:
         repacking = self._repacking
         if repacking is None:
             given: Any = self._run.pack(weights)
-            if given.source.strides != weights.strides:
+            if not self._run.packed_in_place(given, weights.strides):
                 return None  # a copy was packed, which lies otherwise
             return self(first, given, out, padded)
         packed = repacking(weights)

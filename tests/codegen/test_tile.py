@@ -16,7 +16,7 @@ from tconv.codegen.correlate_tile import (
 )
 from tconv.codegen.tile import UNROLL, Tile, emit_tile, tile_meaning
 from tconv.jit import host_machine
-from tconv.problem import accumulator
+from tconv.problem import accumulator, numpy_dtype
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 ROWS, VECTORS = (1, 2, 4, 6), (1, 2)
@@ -92,6 +92,38 @@ def test_a_tile_equals_its_meaning(tile: Tile, depth: int) -> None:
         )
 
         np.testing.assert_array_equal(computed, expected, f"{segments} segments")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("rows", [4, 6, 8])
+@pytest.mark.parametrize("vectors", VECTORS)
+def test_a_tile_that_rounds_writes_what_arrays_hold(dtype: str, rows: int, vectors: int) -> None:
+    """Once, at the end, to nearest; what rounds to zero keeps its sign, a sum of -0 does not."""
+    tile = Tile(rows, vectors, host_machine().lanes(dtype), dtype, rounds=True)
+    made, depth = Code(), UNROLL + 1
+    name = made.add(emit_tile(made.module, tile))
+    numbers = np.random.default_rng(rows)
+    data = numbers.standard_normal(200).astype(np.float32)
+    weights = numbers.standard_normal((2, depth, tile.columns)).astype(numpy_dtype(dtype))
+    places = GUARD + np.arange(rows) * (tile.columns + 3)
+    sums = np.full(2 * GUARD + rows * (tile.columns + 3), 99, np.float32)
+    computed = sums.astype(numpy_dtype(dtype))
+    tables = places, np.zeros(rows, np.int64), offsets(rows, 90, 1), offsets(2, 90, 2)
+    start = np.zeros(tile.columns, np.float32)
+    plain = replace(tile, rounds=False)
+    other = Code()
+    exact = other.add(emit_tile(other.module, plain))
+    panel = paired(weights, tile.lanes)
+    other.call(exact, sums, start, data, panel, *tables, 2, depth, *NOTHING_SOON)
+    made.call(name, computed, start, data, panel, *tables, 2, depth, *NOTHING_SOON)
+
+    np.testing.assert_array_equal(
+        computed.view(np.uint16), sums.astype(computed.dtype).view(np.uint16)
+    )
+    start[:] = -0.0
+    made.call(name, computed, start, data, panel, *tables, 0, depth, *NOTHING_SOON)
+    written = computed[places[:, None] + np.arange(tile.columns)]
+    np.testing.assert_array_equal(written.view(np.uint16), 0)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 import tconv
@@ -27,6 +28,7 @@ OTHERS = {
     "single steps": replace(FRAMES, stride=1),
 }
 LAYOUTS = ("n {} x", "n x {}")
+Array = npt.NDArray[np.float32]
 
 
 def problem_of(axis: Axis, wanted: Operand, layout: str = LAYOUTS[0], groups: int = 1) -> Problem:
@@ -136,3 +138,32 @@ def test_an_inverse_stft_is_framed_both_ways() -> None:
         ours = operator(first, filters)
         exact = operator(first.astype(np.float64), filters.astype(np.float64))
         assert np.abs(ours - exact).max() < 1e-5 * np.abs(exact).max()
+
+
+def apart(weights: Array, offset: int) -> Array:
+    """Return weights every second of whose taps is another's, so many bytes off."""
+    channels, one, taps = weights.shape
+    room = np.zeros(2 * weights.nbytes + 8, np.uint8)
+    made = np.ndarray((channels, one, 2 * taps), weights.dtype, room.data, offset)[:, :, ::2]
+    made[...] = weights
+    return made
+
+
+def test_weights_that_are_transformed_in_every_call_are_seen_as_frames_too() -> None:
+    """Too many to be there at once: in slices, from wherever they lie."""
+    numbers = np.random.default_rng(0)
+    data = numbers.standard_normal((2, 2048, 100)).astype(np.float32)
+    weights = numbers.standard_normal((2048, 1, 4096)).astype(np.float32)
+    bias = np.ones(1, np.float32)
+    operator = tconv.onnx.ConvTranspose(strides=[1024])
+    problem = operator.resolve(data.shape, weights.shape).problem
+    assert problem is not None
+    run = engine.executable(problem)
+    assert isinstance(run.plan.recast, Hops)
+    assert isinstance(run.plan.recipe, Winograd)
+    assert run.plan.recipe.slice < run.plan.recipe.panels  # or nothing is shown
+    expected = operator.bind(weights, bias=bias, algorithm="direct")(data)
+    for given in (weights, apart(weights, 0), apart(weights, 1), weights[:, :, ::-1][:, :, ::-1]):
+        for _ in range(3):  # the second call is quick
+            found = operator(data, given, bias)
+            assert np.abs(found - expected).max() < 1e-4 * np.abs(expected).max()

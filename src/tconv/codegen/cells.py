@@ -29,7 +29,7 @@ from tconv.plan.cells import ARRAYS, FIELDS
 def emit_cells(module: ir.Module, shape: KernelShape) -> ir.Function:
     """Emit ``cells(record, scratch, item)``, public."""
     pointer = FLOATS[shape.dtype].as_pointer()
-    parts = emit_parts(module, shape, Kinds(past=False))
+    parts = emit_parts(module, shape, Kinds(past=False, rounds=False))
     copy_line = emit_copy_line(module, shape.dtype, shape.lanes)
     made, b = function(
         module, f"cells_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True

@@ -164,7 +164,7 @@ def _run_box(  # noqa: PLR0913 - which panels of what
                     fill_tables(b, r, block, where, both)
             if fill is not None:
                 fill_points(b, r, shape, fill, where, phase.index, (done, last))
-            direct = partial(sums_direct, b, r, shape)
+            direct = partial(sums_direct, b, r, shape, parts, phase.index)
             with advancing(b, done, last) as group:
                 group.following = smaller(b, b.add(group.index, r.panels_at_once), last)
                 if parts.joined:

@@ -36,6 +36,7 @@ class Kinds:
     past: bool = True  # for results that no cache should keep
     missed: bool = False  # such that leave out taps that points miss
     joined: bool = False  # for a wide panel and the narrow one behind it
+    rounds: bool = True  # to results of 16 bits
     dots: int = 0  # no tiles but those for so many channels, whose weights are lines of the depth
 
 
@@ -46,6 +47,7 @@ class Parts:
     tiles: dict[int, list[ir.Function]]  # by vectors
     far: list[ir.Function]  # the same for wide panels, where data is not in any cache
     past: tuple[list[ir.Function], ...]  # both again, for results that no cache should keep
+    rounded: dict[int, list[ir.Function]]  # by vectors: to results that have another type
     joined: tuple[ir.Function, ...]  # near and far, of a wide panel and the narrow one behind it
     missed: Missed | None  # what leaves out segments that points miss
     pack_row: ir.Function
@@ -59,25 +61,32 @@ def emit_parts(module: ir.Module, shape: KernelShape, kinds: Kinds) -> Parts:
     rows = emit_pack_row, emit_store_row
     moving = [emit(module, shape.dtype, shape.lanes) for emit in rows]
     if kinds.dots:
-        return Parts({}, [], (), (), None, *moving)
-    tiles = {
-        vectors: [
-            emit_tile(module, Tile(rows, vectors, shape.lanes, shape.dtype, listed=missed))
-            for rows in rows_of(shape, vectors)
-        ]
-        for vectors in sorted({1, shape.vectors})
-    }
+        return Parts({}, [], (), {}, (), None, *moving)
+    whole = STORED[shape.dtype] == FLOATS[shape.dtype]
+
+    def of_both(*, rounds: bool) -> dict[int, list[ir.Function]]:
+        flags = {"listed": missed, "rounds": rounds}
+        return {
+            vectors: [
+                emit_tile(module, Tile(rows, vectors, shape.lanes, shape.dtype, **flags))
+                for rows in rows_of(shape, vectors)
+            ]
+            for vectors in sorted({1, shape.vectors})
+        }
+
+    tiles = of_both(rounds=False)
     sizes, small = (large, shape.vectors, shape.lanes, shape.dtype), tiles[shape.vectors][1]
     every = (rows for vectors in (*tiles, shape.vectors + 1) for rows in rows_of(shape, vectors))
     both = rows_of(shape, shape.vectors + 1)[0], shape.vectors + 1, shape.lanes, shape.dtype
     streaming: tuple[list[ir.Function], ...] = ()
-    if kinds.past and STORED[shape.dtype] == FLOATS[shape.dtype]:
+    if kinds.past and whole:
         both_ways = (Tile(*sizes, far=far, past=True, listed=missed) for far in (False, True))
         streaming = tuple([emit_tile(module, tile), small] for tile in both_ways)
     return Parts(
         tiles,
         [emit_tile(module, Tile(*sizes, far=True, listed=missed)), small],
         streaming,
+        {} if whole or not kinds.rounds else of_both(rounds=True),
         tuple(
             emit_tile(module, Tile(*both, far=far, listed=missed, joined=True))
             for far in (False, True)
@@ -129,17 +138,33 @@ def find_data(  # noqa: PLR0913 - which block of what
     )
 
 
-def sums_direct(b: ir.IRBuilder, r: Record, shape: KernelShape, panel: ir.Value) -> ir.Value:
-    """Tell whether sums may lie in the target: whole vectors of channels side by side."""
-    if STORED[shape.dtype] != FLOATS[shape.dtype]:
-        return ir.Constant(I1, 0)
+def sums_direct(  # noqa: PLR0913 - which panel of what
+    b: ir.IRBuilder, r: Record, shape: KernelShape, parts: Parts, phase: ir.Value, panel: ir.Value
+) -> ir.Value:
+    """Tell whether sums may lie in the target: whole vectors of channels side by side.
+
+    In 16 bits they are final: no phase of the last axis is summed in parts, nor with another panel.
+    """
     used = b.sub(r.columns, b.mul(panel, number(shape.columns)))
     full = b.or_(
         b.icmp_signed(">=", used, number(shape.columns)),
         b.icmp_signed("==", used, number(shape.lanes)),
     )
     plain = b.icmp_signed("==", r.activate, number(0))
-    return b.and_(b.and_(full, plain), b.icmp_signed("==", r.target_c, number(1)))
+    direct = b.and_(b.and_(full, plain), b.icmp_signed("==", r.target_c, number(1)))
+    if STORED[shape.dtype] == FLOATS[shape.dtype]:
+        return direct
+    if parts.joined:
+        pair = b.add(panel, number(1))
+        direct = b.and_(direct, b.icmp_signed("<", pair, r.wide_panels))
+    with counted(b, r.phases, [b.zext(direct, I64)]) as x:
+        both = b.add(b.mul(phase, r.phases), x.index)
+        whole = b.and_(
+            b.icmp_signed(">=", r.at("part_segments", both), r.at("segment_count", both)),
+            b.icmp_signed(">=", r.at("part_depth", both), r.at("segment_depth", both)),
+        )
+        x.carried = [b.and_(x.carried[0], b.zext(whole, I64))]
+    return b.icmp_signed("!=", x.carried[0], number(0))
 
 
 def emit_sums(  # noqa: PLR0913 - which panels of what
@@ -160,10 +185,14 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
     The panels are from, to, and the first that reads this data at all.
     """
     first_panel, last_panel, fresh = panels
+    fills = None if parts.rounded else direct  # points of 16 bits are not filled before
 
     def width_of(panel: ir.Value) -> ir.Value:
         wide = b.icmp_signed("<", panel, r.wide_panels)
         return b.select(wide, number(shape.columns), number(shape.lanes))
+
+    def channel_of(panel: ir.Value) -> ir.Value:
+        return b.mul(panel, number(shape.columns))
 
     def weights_of(panel: ir.Value, rows: ir.Value) -> ir.Value:
         begin = b.add(r.at("phase_weights", phase), b.mul(panel, r.at("panel_weights", phase)))
@@ -175,8 +204,7 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
         at_once, length = r.at("part_segments", both), r.at("part_depth", both)
         lengthy = b.add(depth, b.sub(length, number(1)))
         cuts = larger(b, b.sdiv(lengthy, length), number(1))
-        turns = b.sdiv(b.add(count, b.sub(at_once, number(1))), at_once)
-        turns = larger(b, turns, number(1))
+        turns = larger(b, b.sdiv(b.add(count, b.sub(at_once, number(1))), at_once), number(1))
         entry = b.mul(x.index, r.points)
         points = load(b, where.counts, x.index)
         with (
@@ -196,7 +224,7 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
             after = b.add(panel.index, number(1))
             goes_on = b.icmp_signed("<", after, last_panel)
             pair = b.and_(goes_on, b.icmp_signed("==", after, r.wide_panels))
-            filled = filled_before(b, count, direct, (panel.index, after, pair))
+            filled = filled_before(b, count, fills, (panel.index, after, pair))
             left = b.select(filled, number(0), points)
             part = _Part(both, entry, (segment, some), (inside, deep), left, first)
             lister = b.select(whole, fresh, first_panel)
@@ -213,15 +241,16 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
                 final = direct(panel) if direct else ir.Constant(I1, 0)
                 begun = b.mul(b.sub(panel, first_panel), r.sums_panel)
                 weights = weights_of(panel, begin if parts.missed else rows), width_of(panel), soon
-                to = final, begun, b.mul(panel, number(shape.columns))
+                to = final, begun, channel_of(panel)
                 return final, _run_of(b, r, where, part, to, weights, listing)
 
             final, run = run_of(panel.index)
             far = b.and_(b.and_(where.data.far, whole), b.icmp_signed("==", panel.index, fresh))
             past = b.and_(b.and_(where.past, whole), final) if parts.past else None
             alone = b.icmp_signed("==", panel.index, first_panel)
-            other = partial(run_of, after)
-            _run_panel(b, shape, parts, (wide, pair, alone), (far, past), (run, other))
+            stored = _stored(b, where, run, (channel_of(panel.index), entry))
+            runs = run, partial(run_of, after), stored
+            _run_panel(b, shape, parts, (wide, pair, alone), (far, past, final), runs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,29 +270,46 @@ def _run_panel(  # noqa: PLR0913 - which tiles for what
     shape: KernelShape,
     parts: Parts,
     flags: tuple[ir.Value, ir.Value, ir.Value],
-    kinds: tuple[ir.Value, ir.Value | None],
-    runs: tuple[Run, Callable[[], tuple[ir.Value, Run]]],
+    kinds: tuple[ir.Value, ir.Value | None, ir.Value],
+    runs: tuple[Run, Callable[[], tuple[ir.Value, Run]], Run],
 ) -> None:
     """Run tiles of one panel, or of it and the next, if that is narrow and the last.
 
     The flags are whether it is wide, whether there is such a next one, and that there is none
-    before it.
+    before it; the kinds whether data is far, sums go past the caches, and results of another type
+    are final.
     """
     wide, pair, alone = flags
-    run, other = runs
+    run, other, stored = runs
+    far, past, final = kinds
     with ExitStack() as stack:
+        if parts.rounded:
+            now, later = stack.enter_context(b.if_else(final))
+            with now, b.if_else(wide) as (full, narrow):
+                with full:
+                    run_tiles(b, parts.rounded[shape.vectors], shape, shape.vectors, stored)
+                with narrow:
+                    run_tiles(b, parts.rounded[1], shape, 1, stored)
+            stack.enter_context(later)
         if parts.joined:
             two, one = stack.enter_context(b.if_else(pair))
             with two:
                 tiles = tuple([tile, tile] for tile in parts.joined)
-                run_wide(b, shape, (tiles, ()), (kinds[0], None), replace(run, joined=other()[1]))
+                run_wide(b, shape, (tiles, ()), (far, None), replace(run, joined=other()[1]))
             stack.enter_context(one)
         with b.if_else(wide) as (full, narrow):
             with full:
                 kept = parts.tiles[shape.vectors], parts.far
-                run_wide(b, shape, (kept, parts.past), kinds, run)
+                run_wide(b, shape, (kept, parts.past), (far, past), run)
             with narrow, b.if_then(alone if parts.joined else ir.Constant(I1, 1)):
                 run_tiles(b, parts.tiles[1], shape, 1, run)
+
+
+def _stored(b: ir.IRBuilder, where: Place, run: Run, numbers: tuple[ir.Value, ir.Value]) -> Run:
+    """Return a run that writes to the target, from a channel on, the points of a phase."""
+    channel, entry = numbers
+    target, places = place(b, where.target, channel), place(b, where.targets, entry)
+    return replace(run, sums=target, places=places)
 
 
 def _run_of(  # noqa: PLR0913 - which panel of what

@@ -27,11 +27,11 @@ from tconv.codegen.build import (
     stream,
     zeros,
 )
-from tconv.codegen.stored import widened_line
+from tconv.codegen.stored import rounded, widened_line
 from tconv.plan.missed import ENTRY, LISTED_ROWS
 
 UNROLL, FEW_SUMS = 4, 8
-FLAGS = ("far", "across", "past", "listed", "joined")
+FLAGS = ("far", "across", "past", "listed", "joined", "rounds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,7 @@ class Tile:
     past: bool = False  # whether sums go past the caches, to whole vectors of the target
     listed: bool = False  # whether segments, and their weights, are read in a listed order
     joined: bool = False  # whether the last vector is a panel of its own
+    rounds: bool = False  # whether sums are written as arrays hold them
 
     @property
     def name(self) -> str:
@@ -110,7 +111,8 @@ def emit_tile(module: ir.Module, tile: Tile, *, spread: bool = False) -> ir.Func
     """
     scalar = FLOATS[tile.dtype]
     pointer, stored, table = scalar.as_pointer(), STORED[tile.dtype].as_pointer(), I64.as_pointer()
-    kinds = [*[pointer] * 3, stored, *[table] * 4, I64, I64, stored, I64]
+    written = stored if tile.rounds else pointer
+    kinds = [written, *[pointer] * 2, stored, *[table] * 4, I64, I64, stored, I64]
     kinds += [pointer, pointer, stored, table, table] * tile.joined + [table] * tile.listed
     made, b = function(module, tile.name, kinds)
     sums, start, data, weights, places, start_places, rows, segments, count, depth = made.args[:10]
@@ -152,8 +154,11 @@ def emit_tile(module: ir.Module, tile: Tile, *, spread: bool = False) -> ir.Func
     for target, vectors in targets:
         for v in range(vectors):
             total = next(totals)
-            if tile.listed:  # which rows add zeros depends on their neighbours: no sum is -0
+            # Which rows add zeros depends on their neighbours, and those that are stored by way
+            # of sums add one: no sum is -0.
+            if tile.listed or tile.rounds:
                 total = b.fadd(total, zeros(total.type))
+            total = rounded(b, total, tile.dtype) if tile.rounds else total
             write(b, total, target, number(v * tile.lanes))
     b.ret_void()
     return made
