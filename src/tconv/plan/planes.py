@@ -67,7 +67,7 @@ MOST_RESIDUES = 4096  # of the last axis' stride: each is packed for itself
 MOST_COLUMNS = 4  # written channels of a group with which vectors of them would stay half empty
 MOST_ROWS = 6  # of a register tile: two vectors each and what they are made of fill the registers
 # By rows of the tile and vectors of a line in it: time of a multiplication, about.
-TILE_PACE = {6: {2: 1.0}, 5: {2: 1.06}, 4: {3: 1.03, 2: 1.09}}
+TILE_PACE = {6: {2: 1.0}, 5: {2: 1.06}, 4: {3: 1.05, 2: 1.09}}
 FEW_PANELS = 2  # what so few read is not worth packing
 SHORT_DEPTH = 4  # channels that are listed one by one beside the taps
 
