@@ -99,7 +99,7 @@ class Executable:
         if self._compiled is None:
             return self._taps.pack(weights)
         if self.problem.wanted is not Operand.WEIGHTS:
-            weights = self._as_line(Operand.WEIGHTS, weights)
+            weights = self._as_seen(Operand.WEIGHTS, weights)
         packed: object = self._compiled.pack(weights)
         return packed
 
@@ -134,7 +134,7 @@ class Executable:
         """
         problem = self.problem
         result = out
-        if self._compiled is not None and not self._lie_as_lines(first, out):
+        if self._compiled is not None and not self._lie_as_seen(first, out):
             whole = pictured(problem, kind_of(self.plan))
             return whole.run(first, whole.pack(self._weights(second)), bias, out)
         if result is None or not _whole_steps(result):
@@ -145,9 +145,9 @@ class Executable:
             if not self._run_weights(first, second, result):
                 self._taps.run(first, second, bias, result)
         elif second.finite:
-            met = self._as_line(problem.given[0], first)
+            met = self._as_seen(problem.given[0], first)
             met = met if self._view is None else met[self._view]
-            lines = self._as_line(problem.wanted, result)
+            lines = self._as_seen(problem.wanted, result)
             added = None if bias is None else self._of_channels(bias)
             doubtful = self._compiled.run(met, second, added, lines)
             if doubtful:
@@ -161,7 +161,7 @@ class Executable:
             return out
         return result
 
-    def _as_line(self, operand: Operand, array: Array) -> Array:
+    def _as_seen(self, operand: Operand, array: Array) -> Array:
         """Return an array as what is solved sees it: a line instead of a picture, or frames."""
         return array if self._recast is None else array.reshape(self._recast.shape(operand))
 
@@ -177,7 +177,7 @@ class Executable:
             return bias
         return np.repeat(bias, solved.fine_channels)
 
-    def _lie_as_lines(self, first: Array, out: Array | None) -> bool:
+    def _lie_as_seen(self, first: Array, out: Array | None) -> bool:
         """Tell whether data and result are lines; a gradient of weights copies what is not."""
         seen, problem = self._recast, self.problem
         if seen is None or problem.wanted is Operand.WEIGHTS:
@@ -190,8 +190,8 @@ class Executable:
     def _run_weights(self, coarse: Array, fine: Array, out: Array) -> bool:
         """Compute weights; False when infinities make the answer doubtful."""
         sides = zip((Operand.COARSE, Operand.FINE), (coarse, fine), strict=True)
-        lines = (self._as_line(operand, side) for operand, side in sides)
-        answered: bool = self._compiled.run(*lines, self._as_line(Operand.WEIGHTS, out))
+        lines = (self._as_seen(operand, side) for operand, side in sides)
+        answered: bool = self._compiled.run(*lines, self._as_seen(Operand.WEIGHTS, out))
         return answered
 
     def _run_directly(

@@ -7,7 +7,7 @@ does; tiles would write a little of every point and come back to it for each pan
 from llvmlite import ir
 
 from tconv.codegen.block import Block, KernelShape, Record
-from tconv.codegen.block_lines import each_line, stores
+from tconv.codegen.block_lines import each_line, line_ends, stores
 from tconv.codegen.build import (
     FLOATS,
     I1,
@@ -180,15 +180,6 @@ def fill_whole_lines(  # noqa: PLR0913 - which lines of what
     first = place(b, target, b.mul(begin, r.target_x))
     steps = [r.target_x, r.target_c, ir.Constant(I1, 0)]
     b.call(fill, [first, bias, places, lines, length, used, *steps])
-
-
-def line_ends(b: ir.IRBuilder, r: Record, block: Block) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Return which of the points of a line's sums is stored first, where, and how many."""
-    origin = b.add(b.mul(block.start, r.step_out), r.shift_out)
-    begin = larger(b, b.neg(origin), number(0))
-    whole = b.mul(b.sub(block.stop, block.start), r.step_out)
-    length = b.sub(smaller(b, whole, b.sub(r.size_out, origin)), begin)
-    return begin, b.add(origin, begin), length
 
 
 def _whole(b: ir.IRBuilder, r: Record, shape: KernelShape, last: ir.Value) -> ir.Value:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tconv.codegen.block import Block, Record
-from tconv.codegen.build import counted, larger, load, number
+from tconv.codegen.build import counted, larger, load, number, smaller
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,15 @@ def stores(
         offset = b.add(offset, b.mul(coordinate, r.at("target_steps", d)))
         axis.carried = [b.sdiv(phases, count), offset]
     return Walk(axis.carried[1], step)
+
+
+def line_ends(b: ir.IRBuilder, r: Record, block: Block) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Return which of the points of a line's sums is stored first, where, and how many."""
+    origin = b.add(b.mul(block.start, r.step_out), r.shift_out)
+    begin = larger(b, b.neg(origin), number(0))
+    whole = b.mul(b.sub(block.stop, block.start), r.step_out)
+    length = b.sub(smaller(b, whole, b.sub(r.size_out, origin)), begin)
+    return begin, b.add(origin, begin), length
 
 
 @contextmanager

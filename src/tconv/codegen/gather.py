@@ -11,7 +11,7 @@ from functools import partial, reduce
 from llvmlite import ir
 
 from tconv.codegen.activation import activated
-from tconv.codegen.blank import emit_fill_lines, fill_lines, fill_points, is_blank, line_ends
+from tconv.codegen.blank import emit_fill_lines, fill_lines, fill_points, is_blank
 from tconv.codegen.block import (
     Block,
     KernelShape,
@@ -20,7 +20,7 @@ from tconv.codegen.block import (
     emit_block,
     emit_box,
 )
-from tconv.codegen.block_lines import each_line, stores
+from tconv.codegen.block_lines import each_line, line_ends, stores
 from tconv.codegen.build import (
     FLOATS,
     I1,

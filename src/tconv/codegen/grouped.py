@@ -13,7 +13,7 @@ from tconv.codegen.block import (
     emit_region_extents,
     emit_region_line,
 )
-from tconv.codegen.block_lines import each_line, reads, stores
+from tconv.codegen.block_lines import each_line, line_ends, reads, stores
 from tconv.codegen.build import (
     FLOATS,
     I64,
@@ -178,10 +178,7 @@ def _run_staged(  # noqa: PLR0913 - which line of what
     point, packed = b.mul(r.columns, pitch), b.mul(r.depth, r.width)
     biases = b.mul(r.columns, lanes)
     begin_data = place(b, where.region, line.packed)
-    origin = b.add(b.mul(block.start, r.step_out), r.shift_out)
-    begin = larger(b, b.neg(origin), number(0))
-    whole = b.mul(b.sub(block.stop, block.start), r.step_out)
-    length = b.sub(smaller(b, whole, b.sub(r.size_out, origin)), begin)
+    begin, first_place, length = line_ends(b, r, block)
     rows = b.mul(r.at("outer_count", line.phase), r.depth)
     unrolled = whole_lines(b, rows, rows)
     arguments = sweep_arguments(shape, stored=STORED[shape.dtype] == FLOATS[shape.dtype])
@@ -242,7 +239,7 @@ def _run_staged(  # noqa: PLR0913 - which line of what
                 numbers = [where.common, meeting, number(1), *ends, larger(b, count, fewest)]
                 with b.if_then(b.icmp_signed(">", count, number(0)), likely=True):
                     b.call(find_sweep(b, r, kind, unrolled, arguments), numbers)
-        moved = b.mul(b.add(origin, begin), r.target_x)
+        moved = b.mul(first_place, r.target_x)
         sums = place(b, where.sums, b.mul(begin, point))
         with counted(b, panels) as one:
             group = first_group(

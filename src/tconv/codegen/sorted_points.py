@@ -6,10 +6,10 @@ from llvmlite import ir
 
 from tconv.codegen.block import Block, Record
 from tconv.codegen.block_lines import each_line, reads, stores
-from tconv.codegen.build import advancing, counted, larger, load, number, place, smaller, store
+from tconv.codegen.build import advancing, counted, load, number, place, store
 from tconv.codegen.missed import Missed, missed_places
 from tconv.codegen.places import Place
-from tconv.codegen.points import repeat_last
+from tconv.codegen.points import points_of, repeat_last
 
 
 def fill_sorted(  # noqa: PLR0913 - the same for points that miss taps
@@ -24,9 +24,8 @@ def fill_sorted(  # noqa: PLR0913 - the same for points that miss taps
     phase, lines = phase_lines
     room, bits, _ = missed_places(b, r, where.scratch)
     with counted(b, r.phases) as x:
-        low = larger(b, block.start, r.at("last_low", x.index))
-        high = smaller(b, block.stop, r.at("last_high", x.index))
-        length = larger(b, b.sub(high, low), number(0))
+        points = points_of(b, r, block, x.index)
+        low, length = points.low, points.length
         store(b, b.mul(length, lines), where.counts, x.index)
         line_of = _classes(b, r, room, lines, more=2)
         point_of = _classes(b, r, place(b, room, b.mul(lines, b.add(r.words, number(4)))), length)

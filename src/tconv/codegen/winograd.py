@@ -17,14 +17,13 @@ from tconv.codegen.block import (
     emit_block,
     emit_pack_region,
 )
-from tconv.codegen.block_lines import each_line, from_start, stores
+from tconv.codegen.block_lines import each_line, from_start, line_ends, stores
 from tconv.codegen.build import (
     FLOATS,
     I64,
     STORED,
     counted,
     function,
-    larger,
     load,
     number,
     place,
@@ -265,11 +264,8 @@ def _store_panel(  # noqa: PLR0913 - which panel of what
     phase, panel, columns = numbers
     channel = b.mul(panel, number(columns))
     used = smaller(b, b.sub(r.columns, channel), number(columns))
-    origin = b.add(b.mul(block.start, r.step_out), r.shift_out)
-    begin = larger(b, b.neg(origin), number(0))
-    whole = b.mul(b.sub(block.stop, block.start), r.step_out)
-    length = b.sub(smaller(b, whole, b.sub(r.size_out, origin)), begin)
-    start = b.add(b.mul(b.add(origin, begin), r.target_x), b.mul(channel, r.target_c))
+    begin, point, length = line_ends(b, r, block)
+    start = b.add(b.mul(point, r.target_x), b.mul(channel, r.target_c))
     walks = (
         from_start(b, r, block, lambda d: r.at("write_steps", d)),
         stores(b, r, block, phase, start),

@@ -212,7 +212,7 @@ def _planes(problem: Problem, machine: Machine) -> Counts:
     found: Counts = {"rows": loaded * rows, "vectors": loaded / merged, "filled": every - stored}
     if written > MOST_ROWS:  # tiles of fewer rows take more vectors at a time
         _, slower = tile_of(rows, longest(last), lanes)
-        found |= {"rows": slower * loaded * rows, "vectors": slower * loaded * rows / 6}
+        found |= {"rows": slower * loaded * rows, "vectors": slower * loaded * rows / MOST_ROWS}
     if beside:
         square = "turned" if last.step_in == 1 else "turned_residues"
         packing = square if chunk * read >= lanes and length >= lanes else "scattered"
