@@ -16,6 +16,7 @@ from tconv.codegen.build import (
     load,
     number,
     place,
+    smaller,
     splat,
     store,
 )
@@ -46,8 +47,8 @@ def emit_plane_tile(
 ) -> ir.Function:
     """Emit ``tile(sums, start, planes, weights, segments, counts, origins, places, ...)``.
 
-    Further ``run, step, pitch, apart, along``.  A size is vectors of each line, and lines.  One
-    that ``rounds`` writes sums as arrays hold them.
+    Further ``run, step, pitch, apart, along, columns, panel_weights``.  A size is vectors of each
+    line, and lines.  One that ``rounds`` writes sums as arrays hold them.
 
     The shape's rows are channels and merged phases.  For every line ``l``, phase ``p`` and
     channel ``f`` ``sums[out[l] + p * apart + f * pitch + v] = start[f] +
@@ -55,6 +56,9 @@ def emit_plane_tile(
     over the first ``counts[0]`` segments, which all phases read, and ``counts[1 + p]`` of the
     phase's own, whose weights are ``[s, k, f]``; ``out[l]`` is ``places[l]``, or ``l * along``
     unless that is zero.
+
+    One panel of channels after the other, until there are ``columns``: what the first one reads
+    is in the nearest cache for the others.  The last one ends with the last channel.
     """
     channels, phases = shape.rows
     vectors, lines = size
@@ -62,18 +66,56 @@ def emit_plane_tile(
     pointer, table = scalar.as_pointer(), I64.as_pointer()
     written = STORED[shape.dtype].as_pointer() if rounds else pointer
     name = f"{shape.dtype}_{channels}x{phases}x{vectors}x{lines}{'_rounds' if rounds else ''}"
-    arguments = [written, *[pointer] * 3, *[table] * 4, *[I64] * 5]
+    arguments = [written, *[pointer] * 3, *[table] * 4, *[I64] * 7]
     made, b = function(module, f"plane_tile_{name}", arguments)
     sums, start, planes, weights, segments, counts, origins, places = made.args[:8]
-    run, step, pitch, apart, along = made.args[8:]
+    run, step, pitch, apart, along, columns, panel_weights = made.args[8:]
     for argument in made.args[:6]:
         argument.add_attribute("noalias")
-    begun = [splat(b, load(b, start, f), shape.lanes) for f in range(channels)]
     begins = [place(b, planes, load(b, origins, line)) for line in range(lines)]
     behind = [b.sub(load(b, origins, line), load(b, origins)) for line in range(1, lines)]
-    carried: list[ir.Value] = [weights]
-    every = lines * vectors  # vectors of a row
-    carried += (begun[f] for _ in range(phases) for f in range(channels) for _ in range(every))
+    listed = b.icmp_signed("==", along, number(0))
+    outs = [
+        place(b, sums, b.select(listed, load(b, places, line), b.mul(number(line), along)))
+        for line in range(lines)
+    ]
+    last = b.sub(columns, number(channels))
+    with counted(b, columns, [weights], step=channels) as panel:
+        here = panel.index if phases > 1 else smaller(b, panel.index, last)
+        begun = [
+            splat(b, load(b, start, b.add(here, number(f))), shape.lanes) for f in range(channels)
+        ]
+        carried = [panel.carried[0]]
+        every = lines * vectors  # vectors of a row
+        carried += (begun[f] for _ in range(phases) for f in range(channels) for _ in range(every))
+        totals = _sum_segments(
+            b, shape, vectors, carried, (begins, behind), (segments, counts), (run, step)
+        )
+        into = [place(b, out, b.mul(here, pitch)) for out in outs]
+        _store(b, shape, into, (apart, pitch), totals, rounds=rounds)
+        panel.carried = [place(b, panel.carried[0], panel_weights)]
+    b.ret_void()
+    return made
+
+
+def _sum_segments(  # noqa: PLR0913 - what is summed
+    b: ir.IRBuilder,
+    shape: KernelShape,
+    vectors: int,
+    carried: list[ir.Value],
+    lines: tuple[Sequence[ir.Value], Sequence[ir.Value]],
+    tables: tuple[ir.Value, ir.Value],
+    steps: tuple[ir.Value, ir.Value],
+) -> list[ir.Value]:
+    """Return a panel's sums over all segments: those of all phases, then of each.
+
+    Carried are where its weights begin and what sums begin with; lines begin somewhere, all but
+    the first so much behind it; the tables are segments and how many there are of each kind.
+    """
+    channels, phases = shape.rows
+    begins, behind = lines
+    segments, counts = tables
+    run, step = steps
     single = b.icmp_signed("==", run, number(1))
     # Every phase together, then one after the other.
     kinds = [range(phases), *([p] for p in range(phases))][: phases + 1 if phases > 1 else 1]
@@ -105,14 +147,7 @@ def emit_plane_tile(
                 channels_of(one, 1)
             segment.carried = one.carried[1:]
         first, carried = last, segment.carried
-    listed = b.icmp_signed("==", along, number(0))
-    outs = [
-        place(b, sums, b.select(listed, load(b, places, line), b.mul(number(line), along)))
-        for line in range(lines)
-    ]
-    _store(b, shape, outs, (apart, pitch), carried[1:], rounds=rounds)
-    b.ret_void()
-    return made
+    return carried[1:]
 
 
 def _store(  # noqa: PLR0913 - what goes where

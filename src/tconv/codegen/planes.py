@@ -219,7 +219,7 @@ def _run_phase(  # noqa: PLR0913 - which phase of what
     where: _Place,
     phase: _Phase,
 ) -> None:
-    """Sum one phase: for every group and panel of its channels, some lines at a time.
+    """Sum one phase: for every group and pass over its channels, some lines at a time.
 
     All tiles are alike: the last one of a line begins where it ends with the line, and does some
     of the sums again; so do the last lines.
@@ -238,12 +238,12 @@ def _run_phase(  # noqa: PLR0913 - which phase of what
     kinds = 1 if shape.rows[1] == 1 else 1 + shape.rows[1]
     counts = place(b, r.segment_counts, b.mul(phase.both, number(kinds)))
     start = b.mul(_first_place(b, r, phase), r.target_x)
-    with counted(b, where.groups) as group, counted(b, r.panels) as panel:
-        behind = b.add(b.mul(group.index, r.group_weights), b.mul(panel.index, r.panel_weights))
+    with counted(b, where.groups) as group, counted(b, r.passes) as each:
+        behind = b.add(b.mul(group.index, r.group_weights), b.mul(each.index, r.panel_weights))
         weights = place(b, where.weights, b.add(behind, r.at("phase_weights", phase.both)))
         plane = b.add(b.mul(group.index, where.group), phase.begin)
-        first = b.mul(panel.index, number(shape.rows[0]))
-        first = smaller(b, first, b.sub(r.columns, number(shape.rows[0])))
+        first = b.mul(each.index, r.pass_columns)
+        first = smaller(b, first, b.sub(r.columns, r.pass_columns))
         channel = b.add(b.mul(group.index, r.columns), first)
         bias = place(b, where.bias, channel)
         target = place(b, where.target, b.add(start, b.mul(channel, r.target_c)))
@@ -262,7 +262,15 @@ def _run_phase(  # noqa: PLR0913 - which phase of what
                 read = place(b, where.data, b.add(plane, here))
                 places = place(b, target, here), into
                 arguments = [bias, read, weights, segments, counts, *tables]
-                arguments += [r.run, where.row, pitch, apart, along]
+                arguments += [
+                    r.run,
+                    where.row,
+                    pitch,
+                    apart,
+                    along,
+                    r.pass_columns,
+                    r.panel_weights,
+                ]
                 _call_tile(b, parts, (size, lines), direct, places, arguments)
 
 

@@ -53,6 +53,9 @@ class PlanesRun:
         starts = [min(panel * recipe.rows, r.columns - recipe.rows) for panel in range(r.panels)]
         every = {start + row for start in starts for row in range(recipe.rows)}
         demand(every == {*range(r.columns)}, "panels are not all written channels", starts)
+        passes = r.passes, r.pass_columns
+        ways = (1, r.columns), (r.panels, recipe.rows)
+        demand(passes in ways, "passes are not for all panels or for one each", passes)
         demand(r.run in (1, r.depth), "a segment has other channels than there are", r.run)
         r.positive("chunk", "chunks", "step_in", "row", "residue", "phases", "outer_phases")
         r.room(dict.fromkeys(("source_steps", "target_steps"), r.outer))

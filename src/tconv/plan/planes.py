@@ -34,6 +34,7 @@ SCALARS = (
     "target_g", "target_c", "target_x",
     "outer", "groups", "chunk", "chunks", "depth", "columns",
     "panels", "panel_weights",  # written channels of one tile after the other
+    "passes", "pass_columns",  # over the points of a block, each for so many written channels
     "run",  # channels read at each entry of the segments, a row apart
     "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
     "block", "begin", "end", "blocks", "phases", "span", "residue", "row",
@@ -69,6 +70,7 @@ MOST_ROWS = 6  # of a register tile: two vectors each and what they are made of 
 # By rows of the tile and vectors of a line in it: time of a multiplication, about.
 TILE_PACE = {6: {2: 1.0}, 5: {2: 1.06}, 4: {3: 1.05, 2: 1.09}}
 FEW_PANELS = 2  # what so few read is not worth packing
+NEAR = 3  # problems that fit the last cache at once, about
 SHORT_DEPTH = 4  # channels that are listed one by one beside the taps
 
 
@@ -123,6 +125,7 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
     scratch = Scratch(item)
     scratch.take(line * math.prod(extents[:-1]) + 8 * lanes)
     panel_weights = len(taps) * depth * rows
+    near = problem.bytes() <= machine.l3 // NEAR
     numbers = {
         "groups": problem.groups,
         "chunk": chunk,
@@ -131,6 +134,10 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
         "columns": wanted,
         "panels": panels,
         "panel_weights": panel_weights,
+        # All channels of a tile's points, one panel after the other, find what they read in the
+        # first cache.  Lines that come from memory and go there are better taken whole.
+        "passes": 1 if near else panels,
+        "pass_columns": wanted if near else rows,
         "run": run,
         **axis_numbers(axes, block, blocks),
         "phases": len(last.ranges) // merged,
@@ -143,7 +150,7 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
         "scratch_lines": scratch.take_table(lines),
         "scratch_targets": scratch.take_table(lines),
         "blank_phases": int(merged == 1 and 0 in arrays["segment_counts"]),
-        "unpacked": int(panels <= FEW_PANELS and last.step_in == 1 == len(last.ranges)),
+        "unpacked": int((near or panels <= FEW_PANELS) and last.step_in == 1 == len(last.ranges)),
     }
     arrays["segments_in_place"] = [0] * len(arrays["segments"])
     arrays |= outer_tables(axes, block, blocks, [*pitches, 0])

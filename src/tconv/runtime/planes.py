@@ -1,17 +1,21 @@
 """Run planes on arrays."""
 
+import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tconv.plan import planes as planes_plan
-from tconv.plan.planes import Planes
+from tconv.plan.planes import FEW_PANELS, Planes
 from tconv.problem import Operand, Problem
 from tconv.runtime.compiled import OrderedRunner, put_segments_in_place
 from tconv.runtime.kernels import planes_kernel
 
 Array = npt.NDArray[Any]
+
+WAY = 4096  # bytes that a first cache has one place of its own for, in each of its ways
+FREE_WAYS = 6  # of eight, as a rule: weights and results need some
 
 
 class PlanesRunner(OrderedRunner):
@@ -29,11 +33,17 @@ class PlanesRunner(OrderedRunner):
         """Return the record for arrays of these strides; it tells if data is read in place."""
         record, fields = super().strided(source, target), self.fields
         beside = record[fields["source_x"]] == 1 and self.dtype == self.sums
-        if beside and record[fields["unpacked"]]:
+        if beside and record[fields["unpacked"]] and self.keeps(record):
             row = record[fields["row"]], record[fields["source_c"]]
             put_segments_in_place(record, fields, [row, (1, 1)])
             record[fields["in_place"]] = 1
         return record
+
+    def keeps(self, record: list[int]) -> bool:
+        """Tell whether the first cache keeps a tile's channels, as they lie, for other panels."""
+        depth, panels = (record[self.fields[name]] for name in ("depth", "panels"))
+        apart = record[self.fields["source_c"]] * self.dtype.itemsize
+        return panels <= FEW_PANELS or depth * math.gcd(apart, WAY) <= FREE_WAYS * WAY
 
     def ordered(self, weights: Array) -> Array:
         """Return the weights group by group, tap by tap, in the kernel's order of taps."""
