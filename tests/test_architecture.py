@@ -30,6 +30,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
                         "tconv.settings"),
     "runtime.pool": ("llvmlite.ir", "tconv.codegen", "tconv.jit", "tconv.settings",
                      "tconv.threads"),
+    "runtime.door": ("numpy", "llvmlite.ir", "tconv.codegen", "tconv.errors", "tconv.jit",
+                     "tconv.runtime", "tconv.settings", "tconv.threads"),
     "engine": ("numpy", "tconv.errors", "tconv.problem", "tconv.plan", "tconv.runtime",
                "tconv.settings"),
     # The layer of operators that run: arrays in, arrays out.

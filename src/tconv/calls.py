@@ -141,11 +141,16 @@ class Bound:
             self._second = np.array(given)
             self._bias = None if added is None else np.array(added)
         self._packed: Packed = {}
-        self._quick: dict[object, tuple[Quick, Any]] = {}
+        self._quick: dict[object, tuple[Quick, Any, Any]] = {}
+        self._door: Any = None  # of the last call that went through one
         self._dtype = self._second.dtype
 
     def __call__(self, first: object, third: object = None, *, out: Result | None = None) -> Result:
         """Compute the result for one input; ``third`` is an optional output_shape."""
+        if self._door is not None and third is None:
+            through: Result | None = self._door(first, out)
+            if through is not None:
+                return through
         key: object = None
         if type(first) is np.ndarray and first.dtype is self._dtype:
             if third is None:
@@ -154,9 +159,13 @@ class Bound:
                 key = first.shape, first.strides, third
             found = self._quick.get(key)
             if found is not None:
-                result = found[0](first, found[1], out)
-                if result is not None:
-                    return result
+                again = self._again(first, found, out)
+                if again is not None:
+                    return again
+        return self._closely(first, third, out, key)
+
+    def _closely(self, first: object, third: object, out: Result | None, key: object) -> Result:
+        """Check everything and compute; remember the call by its key, if there is one."""
         op, request = self._op, third
         if self._bias is not None:
             if third is not None:
@@ -176,7 +185,24 @@ class Bound:
                 self._algorithm, request=cast("tuple[int, ...] | None", request), bound=True,
             )  # fmt: skip
             if quick is not None:
-                self._quick[key] = quick, quick.packed(self._second, self._packed)
+                packed = quick.packed(self._second, self._packed)
+                door = quick.door(cast("Array", first), packed) if request is None else None
+                self._quick[key] = quick, packed, door
+        return result
+
+    def _again(
+        self, first: Array, found: "tuple[Quick, Any, Any]", out: Result | None
+    ) -> Result | None:
+        """Return the result of a call that was checked; None if it needs a closer look."""
+        quick, packed, door = found
+        if door is not None and door.call is not self._door:
+            self._door = door.call
+            result: Result | None = door.call(first, out)
+            if result is not None:
+                return result
+        result = quick(first, packed, out)
+        if door is not None:
+            door.arrange()
         return result
 
     def __reduce__(self) -> tuple[object, ...]:

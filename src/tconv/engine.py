@@ -28,6 +28,8 @@ from tconv.settings import settings
 # would leave the child a module that nobody finishes.
 try:
     from tconv.runtime import kernels
+    from tconv.runtime.door import make_door
+    from tconv.runtime.launch import Shifted
     from tconv.runtime.runners import runner
 except UnsupportedError as error:
     NO_COMPILER = error.wrong
@@ -71,7 +73,7 @@ class Executable:
         if self.plan.thin is not None:
             source, begin = self.plan.thin.strides(source)
         launch = self._compiled.ready(source, target, second)
-        return launch if begin == 0 else lambda data, *others: launch(data + begin, *others)
+        return launch if begin == 0 else Shifted(launch, begin)
 
     def padded_bias(self, bias: Array | None) -> Array:
         """Return the bias as kernels read it; zeros where there is none."""
@@ -213,6 +215,21 @@ class Executable:
 def _whole_steps(out: Array) -> bool:
     """Tell whether kernels can write there: elements at whole numbers of elements."""
     return out.flags.aligned and all(stride % out.itemsize == 0 for stride in out.strides)
+
+
+def door(
+    launch: object,
+    first: Array,
+    shape: tuple[int, ...],
+    weights: Any,  # noqa: ANN401 - as above
+    bias: Array,
+) -> Any | None:  # noqa: ANN401 - known only with a compiler
+    """Return what calls a launch past Python, for operands like the first; None if nothing does.
+
+    It has ``call(first, out or None)``, which returns None where arrays are others, and
+    ``arrange()``, which readies it for the next call.
+    """
+    return make_door(launch, first, shape, weights, bias)
 
 
 @lru_cache(maxsize=1024)

@@ -86,6 +86,10 @@ class Quick:
         """Return what is bound as the call before this one packed it."""
         return pack_once(self._run, second, known)
 
+    def door(self, first: Array, weights: Any) -> Any | None:  # noqa: ANN401 - as above
+        """Return a way past Python for arrays like this one, where there is one."""
+        return engine.door(self._launch, first, self._shape, weights, self._bias)
+
     def __call__(
         self,
         first: Array,

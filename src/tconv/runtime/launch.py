@@ -3,7 +3,7 @@
 import ctypes
 import secrets
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from struct import Struct
 from typing import Any
@@ -91,6 +91,19 @@ class Launch:
         """Return a record that nobody else uses, and its address."""
         record = self.template[:]
         return record, record.buffer_info()[0]
+
+
+class Shifted:
+    """A launch on data that begins so many bytes behind the array."""
+
+    __slots__ = ("begin", "launch")
+
+    def __init__(self, launch: Callable[..., bool | None], begin: int) -> None:
+        self.launch, self.begin = launch, begin
+
+    def __call__(self, data: int, *others: int) -> bool | None:
+        """Run with the addresses of arrays."""
+        return self.launch(data + self.begin, *others)
 
 
 class PackedWeights:

@@ -68,6 +68,7 @@ _crew: _Crew
 _ready: int  # threads that have been arranged for
 # How to run and the pool to run on: one thing, as another thread may look while it changes.
 _way: tuple[Callable[[int, int, int, int, int, int, int], None], int]
+_watchers: list[Callable[[], None]] = []
 
 
 def run(  # noqa: PLR0913 - runs once a step: a record would cost more than the hand-off
@@ -86,6 +87,19 @@ def run(  # noqa: PLR0913 - runs once a step: a record would cost more than the 
     native(pool, kernel, record, scratch, scratch_step, items, threads)
 
 
+def way(threads: int) -> tuple[int, int]:
+    """Return the address of what runs so many threads, and what it takes for a pool."""
+    if threads > _ready:
+        _grow(threads)
+    native, pool = _way
+    return ctypes.cast(native, ctypes.c_void_p).value or 0, pool  # type: ignore[arg-type]
+
+
+def watch_way(watcher: Callable[[], None]) -> None:
+    """Call ``watcher`` whenever there is another way to run."""
+    _watchers.append(watcher)
+
+
 def borrow(team: tuple[int, int] | None) -> None:
     """Run on the threads of an OpenMP library from now on; None: on our own again.
 
@@ -102,6 +116,8 @@ def borrow(team: tuple[int, int] | None) -> None:
             _ready = _BORROWED
         elif _ready == _BORROWED:
             _ready = 0  # the next call finds its way and hires workers
+        for watcher in _watchers:
+            watcher()
 
 
 def _team(parallel: int, thread_number: int) -> int:
