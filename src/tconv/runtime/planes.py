@@ -15,7 +15,7 @@ from tconv.runtime.kernels import planes_kernel
 Array = npt.NDArray[Any]
 
 WAY = 4096  # bytes that a first cache has one place of its own for, in each of its ways
-FREE_WAYS = 6  # of eight, as a rule: weights and results need some
+WAYS = 8  # of those, as a rule
 
 
 class PlanesRunner(OrderedRunner):
@@ -43,7 +43,7 @@ class PlanesRunner(OrderedRunner):
         """Tell whether the first cache keeps a tile's channels, as they lie, for other panels."""
         depth, panels = (record[self.fields[name]] for name in ("depth", "panels"))
         apart = record[self.fields["source_c"]] * self.dtype.itemsize
-        return panels <= FEW_PANELS or depth * math.gcd(apart, WAY) <= FREE_WAYS * WAY
+        return panels <= FEW_PANELS or depth * math.gcd(apart, WAY) <= WAYS * WAY
 
     def ordered(self, weights: Array) -> Array:
         """Return the weights group by group, tap by tap, in the kernel's order of taps."""
