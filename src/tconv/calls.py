@@ -179,7 +179,7 @@ class Bound:
             third = self._bias
         result = _compute(op, first, self._second, third, out, packed=self._packed,
                           activation=self._activation, algorithm=self._algorithm)  # fmt: skip
-        if key is not None and len(self._quick) < MOST_QUICK:
+        if key is not None and key not in self._quick and len(self._quick) < MOST_QUICK:
             quick = Quick.make(
                 op, cast("Array", first), self._second, self._bias, self._activation,
                 self._algorithm, request=cast("tuple[int, ...] | None", request), bound=True,

@@ -23,6 +23,7 @@ FIELDS = (
     "make",  # an object that makes a target when it is called
     "begin",  # bytes of the source that are left out
     "record", "weights", "bias", "numbered",
+    "watched", "flags",  # how many images a kernel watches; where it raises flags for them
     "kernel", "items", "scratch_bytes", "single",
 )  # fmt: skip
 """The words of a door; behind them come sizes and strides of source and target."""
@@ -147,7 +148,10 @@ def _find_target(
 def _run(
     b: ir.IRBuilder, door: _Door, ends: tuple[ir.Value, ir.Value], otherwise: ir.Block
 ) -> None:
-    """Run the kernel, alone inside and without Python's lock, and unlock the door."""
+    """Run the kernel, alone inside and without Python's lock, and unlock the door.
+
+    Of images that were flagged Python computes some again.
+    """
     leave = b.append_basic_block("leave")
     source, target = ends
     alone = b.icmp_unsigned("!=", door.field("single"), number(0))
@@ -164,6 +168,11 @@ def _run(
         mine = b.add(door.shared("number"), number(1))
         store(b, mine, door.state, STATE.index("number"))
         store(b, mine, record, 4)
+    watched, flags = door.field("watched"), _pointer(b, door.field("flags"), WORDS)
+    with b.if_then(b.icmp_unsigned("!=", watched, number(0))):
+        store(b, door.field("flags"), record, 4)
+    with counted(b, watched) as image:
+        store(b, number(0), flags, image.index)
     thread = b.call(door.function("release", OBJECT), [])
     pool, scratch = (
         _pointer(b, door.shared("pool"), WORDS),
@@ -173,8 +182,11 @@ def _run(
     sizes = [door.field("scratch_bytes"), door.field("items"), threads]
     run = door.function("run", VOID, WORDS, KERNEL, WORDS, BYTES, I64, I64, I64)
     b.call(run, [pool, *job, *sizes])
+    with counted(b, watched, [number(0)]) as image:
+        image.carried = [b.or_(image.carried[0], load(b, flags, image.index))]
     _unlock(b, door.state)
     b.call(door.function("acquire", VOID, OBJECT), [thread])
+    _demand(b, b.icmp_unsigned("==", image.carried[0], number(0)), otherwise)
     done = b.block
 
     b.position_at_end(leave)

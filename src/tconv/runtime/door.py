@@ -22,7 +22,7 @@ from tconv.codegen.door import FIELDS, STATE, WRITEABLE, emit_door
 from tconv.errors import TconvError
 from tconv.jit import KernelSource, host_machine, load_kernel, source_version
 from tconv.runtime import pool
-from tconv.runtime.launch import Launch, PackedWeights, Shifted
+from tconv.runtime.launch import Launch, PackedWeights, Shifted, Watched
 from tconv.runtime.scratch import address, on_lines
 from tconv.settings import settings
 from tconv.threads import get_num_threads, watch
@@ -106,14 +106,20 @@ class _State:
         self.lock = threading.Lock()
 
 
+class _Words(np.ndarray[Any, np.dtype[np.int64]]):
+    """The words of a door, with all that they have addresses of."""
+
+    kept: object
+
+
 class Door:
     """A call for arrays of one shape and strides: ``call(source, target or None)``."""
 
-    __slots__ = ("call", "kept", "scratch_bytes")
+    __slots__ = ("call", "scratch_bytes")
 
-    def __init__(self, state: _State, words: Array, launch: Launch, kept: object) -> None:
+    def __init__(self, state: _State, words: _Words, launch: Launch) -> None:
         self.call: Call = state.builtin(ctypes.addressof(state.method), words, None)
-        self.kept, self.scratch_bytes = kept, launch.scratch_bytes
+        self.scratch_bytes = launch.scratch_bytes
 
     def arrange(self) -> None:
         """See to it that the next call goes through, if it can be."""
@@ -135,6 +141,8 @@ def make_door(
     """
     begin = launch.begin if isinstance(launch, Shifted) else 0
     launch = launch.launch if isinstance(launch, Shifted) else launch
+    flags = np.zeros(launch.batch if isinstance(launch, Watched) else 0, np.int64)
+    launch = launch.launch if isinstance(launch, Watched) else launch
     state = _state()
     if state is None or type(launch) is not Launch or not weights.finite or source.ndim == 0:
         return None
@@ -160,14 +168,17 @@ def make_door(
         "weights": weights.address,
         "bias": address(bias),
         "numbered": launch.numbered,
+        "watched": flags.size,
+        "flags": address(flags),
         "kernel": launch.kernel,
         "items": launch.items,
         "scratch_bytes": launch.scratch_bytes,
         "single": launch.single,
     }
     ends = (*source.shape, *source.strides, *out.shape, *out.strides)
-    numbers = np.array([*(words[name] for name in FIELDS), *ends], np.int64)
-    return Door(state, numbers, launch, (record, weights, bias, make, source.dtype))
+    numbers = np.array([*(words[name] for name in FIELDS), *ends], np.int64).view(_Words)
+    numbers.kept = record, weights, bias, flags, make, source.dtype
+    return Door(state, numbers, launch)
 
 
 @cache

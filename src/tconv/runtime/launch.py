@@ -106,6 +106,25 @@ class Shifted:
         return self.launch(data + self.begin, *others)
 
 
+class Watched:
+    """A launch that tells whether all results are finite."""
+
+    __slots__ = ("batch", "launch")
+
+    def __init__(self, launch: Launch, batch: int) -> None:
+        self.launch, self.batch = launch, batch
+
+    def flags(self, *addresses: int) -> "array[int]":
+        """Run; return a flag for each image, raised if a result of it is not finite."""
+        flags = array("q", bytes(8 * self.batch))
+        self.launch(*addresses, flags.buffer_info()[0])
+        return flags
+
+    def __call__(self, *addresses: int) -> bool:
+        """Run; return whether all results are finite."""
+        return not any(self.flags(*addresses))
+
+
 class PackedWeights:
     """The second operand of a call as kernels read it: weights in the order of tiles."""
 

@@ -5,9 +5,9 @@ from array import array
 from tconv.plan import winograd_weights
 from tconv.plan.winograd import FIELDS, MULTIPLY, TRANSFORM, Winograd
 from tconv.runtime import pool
-from tconv.runtime.launch import MOST_LAUNCHES, Array, Launch, PackedWeights, as_it_lies
+from tconv.runtime.launch import MOST_LAUNCHES, Array, Launch, PackedWeights, Watched, as_it_lies
 from tconv.runtime.scratch import scratch_address
-from tconv.runtime.winograd import Watched, WinogradRunner
+from tconv.runtime.winograd import WinogradRunner
 from tconv.threads import get_num_threads
 
 

@@ -10,7 +10,7 @@ from tconv.plan.winograd_weights import plan_weight_transform, transform_work
 from tconv.problem import Problem
 from tconv.runtime import pool
 from tconv.runtime.kernels import transform_weights_kernel, winograd_kernel
-from tconv.runtime.launch import Array, Launch, PackedWeights, addressable
+from tconv.runtime.launch import Array, Launch, PackedWeights, Watched, addressable
 from tconv.runtime.panels import PanelRunner
 from tconv.runtime.scratch import address, scratch_address
 from tconv.threads import get_num_threads
@@ -47,7 +47,7 @@ class WinogradRunner(PanelRunner):
 
     def ready(
         self, source: tuple[int, ...], target: tuple[int, ...], weights: tuple[int, ...]
-    ) -> "Watched":
+    ) -> Watched:
         """Return the kernel made ready for arrays of these strides."""
         del weights  # they are packed
         return Watched(self.launch(source, target), self.problem.batch)
@@ -95,22 +95,3 @@ class Stages(Launch):
             for stage, items in ((TRANSFORM, recipe.slabs), (MULTIPLY, recipe.chunks)):
                 record[FIELDS["stage"]] = stage
                 pool.run(kernel, where, scratch, size, boxes * items, threads)
-
-
-class Watched:
-    """A launch that tells whether all results are finite."""
-
-    __slots__ = ("batch", "launch")
-
-    def __init__(self, launch: Launch, batch: int) -> None:
-        self.launch, self.batch = launch, batch
-
-    def flags(self, *addresses: int) -> "array[int]":
-        """Run; return a flag for each image, raised if a result of it is not finite."""
-        flags = array("q", bytes(8 * self.batch))
-        self.launch(*addresses, flags.buffer_info()[0])
-        return flags
-
-    def __call__(self, *addresses: int) -> bool:
-        """Run; return whether all results are finite."""
-        return not any(self.flags(*addresses))
