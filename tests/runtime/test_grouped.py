@@ -107,6 +107,27 @@ def test_any_grouped_layer_is_what_the_definition_says(
     np.testing.assert_array_equal(as_float64(result), rounded(problem, arrays))
 
 
+@pytest.mark.parametrize("wanted", [Operand.FINE, Operand.COARSE])
+@pytest.mark.parametrize("window", [(3, 1, 1, 1), (5, 1, 1, 2), (5, 2, 1, 2), (3, 1, 2, 2)])
+def test_columns_at_the_ends_of_lines_are_right(
+    wanted: Operand, window: tuple[int, int, int, int]
+) -> None:
+    """Few points of a line meet the same taps there, but as many as lines do below each other."""
+    taps, stride, dilation, pad = window
+    lanes = kernels.machine().lanes("float32")
+    for lines, images, groups in product((1, 2, 5, 6, 9, 14), (1, 2), (lanes, 3 * lanes + 1)):
+        axes = tuple(
+            Axis(stride * size, size, taps, stride, dilation, pad) for size in (3, lines, 7)
+        )
+        layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
+        problem = Problem(wanted, images, groups, 1, 1, axes, "float32", *layouts)
+        arrays = given_arrays(problem, lines)
+        for size in ((700, 2_000), (32_768, 524_288)):
+            result = computed(problem, caches(*size), arrays)
+
+            np.testing.assert_array_equal(as_float64(result), rounded(problem, arrays))
+
+
 def rounded(problem: Problem, arrays: tuple[Array, Array]) -> Array:
     """Return the right answer, rounded once to the type of the problem."""
     right = reference.answer(problem, *arrays)

@@ -63,6 +63,7 @@ def emit_grouped(module: ir.Module, shape: KernelShape) -> ir.Function:
     with counted(b, r.outer_phases) as phase:
         lines = settle_phase(b, r, block, phase.index)
         walks = reads(b, r, block), stores(b, r, block, phase.index)
+        b.store(number(0), where.done)
         with each_line(b, r, block, lines, *walks) as (index, (read, written)):
             line = Line(phase.index, index, read, place(b, where.target, written))
             with b.if_else(direct) as (in_place, packed):
@@ -92,7 +93,8 @@ def _find(
         taken = b.add(first, b.select(direct, r.panels, number(0)))
     with b.goto_entry_block():
         points = b.alloca(I64, number(MOST_AXES))
-        common = b.alloca(I64, number(SWEEP_NUMBERS))
+        common, column = (b.alloca(I64, number(SWEEP_NUMBERS)) for _ in range(2))
+        done = b.alloca(I64)
     stored = STORED[shape.dtype].as_pointer()
     outer = b.bitcast(place(b, scratch, r.scratch_outer), I64.as_pointer())
     biases = b.mul(r.columns, number(shape.lanes))
@@ -101,6 +103,8 @@ def _find(
         sums=place(b, scratch, r.scratch_sums),
         tables=Tables(points, outer, outer),
         common=common,
+        column=column,
+        done=done,
         first=first,
         panels=smaller(b, b.sub(r.panels, first), r.panels_a_chunk),
         source=r.pointer_to("source", stored),

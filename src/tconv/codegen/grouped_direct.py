@@ -2,16 +2,17 @@
 
 Points of a line that meet the same taps are summed together, in all phases of the last axis:
 what they share stays in the first cache, and lines are written from one end to the other.
-What falls outside is left out.
+What falls outside is left out.  At a line's ends few points meet the same taps, but those below
+them in other lines do: columns of such points are summed together.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
 from tconv.codegen.block import Block, KernelShape, Record
 from tconv.codegen.build import BYTES, I64, advancing, counted, larger, number, place, smaller
-from tconv.codegen.meetings import Tables, fill_outer
+from tconv.codegen.meetings import Tables, fill_outer, like_lines
 from tconv.codegen.panels import first_group
 from tconv.codegen.sweep import sweep_arguments
 from tconv.codegen.sweep_record import Sweep, find_sweep, whole_lines
@@ -28,7 +29,9 @@ class Place:
     region: ir.Value
     sums: ir.Value
     tables: Tables
-    common: ir.Value  # what sweeps have in common
+    common: ir.Value  # what sweeps have in common, of lines
+    column: ir.Value  # and of columns
+    done: ir.Value  # a number: the line up to which columns were summed
     first: ir.Value  # panel
     panels: ir.Value  # of this item
     source: ir.Value
@@ -60,6 +63,7 @@ def run_direct(
     numbers = line.index, offsets, r.at("outer_count", line.phase), r.source_steps
     rows = fill_outer(b, r, block, where.tables, numbers)
     lines = whole_lines(b, rows, b.mul(r.at("outer_count", line.phase), r.depth))
+    column_lines = _column_lines(b, r, block, which, offsets)
     group = first_group(b, shape, r.groups, where.first)
     source = place(b, where.source, group)
     target = place(b, line.target, b.add(group, b.mul(r.shift_out, r.target_x)))
@@ -68,13 +72,71 @@ def run_direct(
         stream = b.select(_on_a_line(b, written), r.stream, number(0))
         common = _common(b, r, shape, which, (rows, column.index, stream))
         common.keep(b, where.common)
+        ends = source, written, common.in_step, common.out_step
+        with b.if_then(b.icmp_signed(">", column_lines, number(1))):
+            _column(b, r, common).keep(b, where.column)
         with counted(b, r.stretches) as stretch:
-            low = larger(b, block.start, r.at("stretch_low", stretch.index))
-            high = smaller(b, block.stop, r.at("stretch_high", stretch.index))
-            with b.if_then(b.icmp_signed("<", low, high)):
-                ends = source, written, common.in_step, common.out_step
+            first, last = (r.at(f"stretch_{end}", stretch.index) for end in ("low", "high"))
+            low, high = larger(b, block.start, first), smaller(b, block.stop, last)
+            few = b.icmp_signed("<", b.sub(last, first), number(ROWS))
+            alone = b.or_(b.not_(few), b.icmp_signed("==", column_lines, number(1)))
+            # Of columns there is nothing left to do after their first line.
+            some = b.or_(alone, b.icmp_signed(">", column_lines, number(1)))
+            with b.if_then(b.and_(some, b.icmp_signed("<", low, high))):
                 numbers = lines, stretch.index, low, high
-                _run_stretch(b, r, shape, where, ends, numbers)
+                with b.if_else(alone) as (in_line, below):
+                    with in_line:
+                        _run_stretch(b, r, shape, where, ends, numbers)
+                    with below:
+                        _run_columns(b, r, shape, where, ends, (*numbers, column_lines))
+
+
+def _column_lines(
+    b: ir.IRBuilder, r: Record, block: Block, which: tuple[Place, Line], offsets: ir.Value
+) -> ir.Value:
+    """Return how many lines columns have that begin with this one; none if they began before."""
+    where, line = which
+    begins = b.icmp_signed(">=", line.index, b.load(where.done))
+    numbers = line.index, offsets, r.at("outer_count", line.phase)
+    # Images lie far apart.
+    pictures = b.icmp_signed(">", r.outer, number(1))
+    alike = b.select(pictures, like_lines(b, r, block, where.tables, numbers), number(1))
+    lines = b.select(begins, alike, number(0))
+    with b.if_then(begins):
+        b.store(b.add(line.index, lines), where.done)
+    return lines
+
+
+def _column(b: ir.IRBuilder, r: Record, common: Sweep) -> Sweep:
+    """Return what sums of columns have in common: the next point is one line below."""
+    above = b.sub(r.outer, number(1))
+    in_step, out_step = (
+        b.mul(r.at(f"steps_{way}", above), r.at(f"{end}_steps", above))
+        for way, end in (("in", "source"), ("out", "target"))
+    )
+    none = number(0)
+    return replace(common, in_step=in_step, out_step=out_step, ahead_points=none, out_ahead=none)
+
+
+def _run_columns(  # noqa: PLR0913 - which points of what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    where: Place,
+    ends: tuple[ir.Value, ir.Value, ir.Value, ir.Value],
+    numbers: tuple[ir.Value, ir.Value, ir.Value, ir.Value, ir.Value],
+) -> None:
+    """Sum points of a stretch in all lines that meet the same taps, one column after the other."""
+    source, target, in_step, out_step = ends
+    lines, stretch, low, high, count = numbers
+    sweep = find_sweep(b, r, number(0), lines, sweep_arguments(shape, stored=True))
+    first, several = r.at("stretch_start", stretch), r.at("stretch_count", stretch)
+    with counted(b, high, first=low) as point, counted(b, several) as turn:
+        data = place(b, source, b.mul(point.index, in_step))
+        out = place(b, target, b.mul(point.index, out_step))
+        kind = b.add(first, turn.index)
+        meetings = place(b, r.meetings, r.at("kind_start", kind))
+        b.call(sweep, [where.column, meetings, r.at("kind_count", kind), data, out, count])
 
 
 def _run_stretch(  # noqa: PLR0913 - which points of what

@@ -57,6 +57,39 @@ def fill_outer(
     return tap.carried[0]
 
 
+def like_lines(
+    b: ir.IRBuilder,
+    r: Record,
+    block: Block,
+    tables: Tables,
+    numbers: tuple[ir.Value, ir.Value, ir.Value],
+) -> ir.Value:
+    """Return how many lines of the block, from this one on, meet the same taps one below the other.
+
+    The numbers are the line's, the offsets of taps by axis, and their count; where the line's
+    points begin to read was noted.
+    """
+    line, offsets, count = numbers
+    above = b.sub(r.outer, number(1))
+    extent = load(b, block.extents, above)
+    left = b.sub(extent, b.srem(line, extent))
+    begin, size = load(b, tables.points, above), r.at("sizes_in", above)
+    with counted(b, count, [number(FAR), place(b, offsets, above)]) as tap:
+        until, mine = tap.carried
+        here = b.add(begin, load(b, mine))
+        tap.carried = [smaller(b, until, _until_changes(b, here, size)), place(b, mine, r.outer)]
+    step = r.at("steps_in", above)
+    alike = b.sdiv(b.add(tap.carried[0], b.sub(step, number(1))), step)
+    return smaller(b, alike, left)
+
+
+def _until_changes(b: ir.IRBuilder, here: ir.Value, size: ir.Value) -> ir.Value:
+    """Return how far a place that is read may move until it is inside, or no more."""
+    inside = b.icmp_unsigned("<", here, size)
+    before = b.icmp_signed("<", here, number(0))
+    return b.select(before, b.neg(here), b.select(inside, b.sub(size, here), number(FAR)))
+
+
 def same_taps(
     b: ir.IRBuilder, r: Record, offsets: ir.Value, taps: ir.Value, begin: ir.Value
 ) -> tuple[ir.Value, ir.Value]:
@@ -68,9 +101,7 @@ def same_taps(
         met, until = tap.carried
         here = b.add(begin, load(b, offsets, tap.index))
         inside = b.icmp_unsigned("<", here, r.size_in)
-        before = b.icmp_signed("<", here, number(0))
-        ends = b.select(inside, b.sub(r.size_in, here), number(FAR))
-        changes = b.select(before, b.neg(here), ends)
+        changes = _until_changes(b, here, r.size_in)
         tap.carried = [b.add(met, b.zext(inside, I64)), smaller(b, until, changes)]
     met, until = tap.carried
     up = b.sub(r.step_in, number(1))
