@@ -1,7 +1,7 @@
 """Operators that run on arrays: call, bind and plan."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import FrozenInstanceError
 from typing import Any, cast
 
@@ -202,7 +202,8 @@ class Bound:
                 return result
         result = quick(first, packed, out)
         if door is not None:
-            door.arrange()
+            with suppress(MemoryError):
+                door.arrange()
         return result
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -1,6 +1,6 @@
 """Problem to result, one cached path; the only file that knows plans and their runners."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any
 
@@ -39,6 +39,13 @@ else:
     NO_COMPILER = ""
 
 Array = npt.NDArray[Any]
+
+OF_SIZES = {
+    "record", "block", "items", "scratch", "shared", "common", "stores", "packs", "parts",
+    "round", "boxes", "staged", "chunks", "slabs", "multiplications", "multiplies", "folds",
+    "kinds", "windows",
+}  # fmt: skip
+"""What recipes have of data and results alone.  All else may tell the order of packed weights."""
 
 
 class Executable:
@@ -87,9 +94,9 @@ class Executable:
     def packing(self) -> object:
         """What the order of packed weights depends on: equal means interchangeable."""
         problem = self.problem
-        recipe = self.plan.recipe
-        names = ("runs", "taps", "columns", "phase_weights", "slice", "depths")
-        order = tuple(getattr(recipe, name, None) for name in names)
+        recipe: Any = self.plan.recipe
+        names = [field.name for field in fields(recipe) if field.name not in OF_SIZES]
+        order = *(getattr(recipe, name) for name in names), getattr(recipe, "weights_order", None)
         seen = self.plan.solved.weights_layout
         return problem.weights_layout, seen, problem.groups, problem.dtype, type(recipe), order
 
@@ -217,19 +224,20 @@ def _whole_steps(out: Array) -> bool:
     return out.flags.aligned and all(stride % out.itemsize == 0 for stride in out.strides)
 
 
-def door(
+def door(  # noqa: PLR0913 - what a call needs
     launch: object,
     first: Array,
     shape: tuple[int, ...],
     weights: Any,  # noqa: ANN401 - as above
     bias: Array,
+    owner: Executable,
 ) -> Any | None:  # noqa: ANN401 - known only with a compiler
     """Return what calls a launch past Python, for operands like the first; None if nothing does.
 
     It has ``call(first, out or None)``, which returns None where arrays are others, and
     ``arrange()``, which readies it for the next call.
     """
-    return make_door(launch, first, shape, weights, bias)
+    return make_door(launch, first, shape, weights, bias, owner)
 
 
 @lru_cache(maxsize=1024)

@@ -88,7 +88,11 @@ class Quick:
 
     def door(self, first: Array, weights: Any) -> Any | None:  # noqa: ANN401 - as above
         """Return a way past Python for arrays like this one, where there is one."""
-        return engine.door(self._launch, first, self._shape, weights, self._bias)
+        if first.dtype is not self._dtype:
+            return None  # it has notes of its own, which results have not
+        with suppress(MemoryError):
+            return engine.door(self._launch, first, self._shape, weights, self._bias, self._run)
+        return None
 
     def __call__(
         self,

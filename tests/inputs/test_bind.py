@@ -225,3 +225,32 @@ def test_a_bound_operator_can_cross_to_another_process(uses: int, *, biased: boo
     ]
 
     assert [bits(each(first)) for each in copies] == [expected] * 3
+
+
+SIZES: dict[int, list[tuple[int, ...]]] = {1: [(60,), (64,), (72,), (200,), (17,)],
+         2: [(12, 64), (12, 72), (18, 27), (27, 18), (12, 24), (12, 16), (7, 7), (4, 4), (33, 9)],
+         3: [(5, 6, 24), (5, 6, 16), (4, 9, 7), (8, 8, 8)]}  # fmt: skip
+LAYERS = [  # read and written channels, groups, taps and strides
+    (4, 64, 1, (3, 3), (1, 1)), (64, 64, 1, (3, 3), (1, 1)), (96, 64, 1, (4, 4), (2, 2)),
+    (3, 7, 1, (5, 3), (1, 2)), (5, 1, 1, (4, 4), (2, 2)), (12, 12, 12, (3, 3), (1, 1)),
+    (16, 40, 2, (3, 3), (2, 1)), (64, 64, 1, (3,), (1,)), (8, 13, 1, (4,), (2,)),
+    (32, 32, 1, (2, 3, 3), (2, 1, 1)), (100, 3, 1, (1, 1), (1, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("kind", ["Conv", "ConvTranspose"])
+def test_one_bound_call_takes_data_of_many_sizes(kind: str, layer: tuple[Any, ...]) -> None:
+    """Other sizes may be computed in another way, with weights in another order."""
+    read, written, groups, taps, strides = layer
+    forward = kind == "Conv"
+    ends = (written, read // groups) if forward else (read, written // groups)
+    numbers = np.random.default_rng(0)
+    weights = numbers.integers(-3, 4, (*ends, *taps)).astype(np.float32)
+    pads = [tap // 2 for tap in taps] * 2
+    op = getattr(tconv.onnx, kind)(strides=strides, pads=pads, group=groups)
+    bound = op.bind(weights)
+    for size in SIZES[len(taps)] * 2:
+        data = numbers.integers(-3, 4, (1, read, *size)).astype(np.float32)
+
+        assert bits(bound(data)) == bits(op.bind(weights)(data)), size

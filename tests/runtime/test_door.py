@@ -14,6 +14,7 @@ import pytest
 import strategies
 import tconv
 from tconv.calls import Bound
+from tconv.codegen.door import STATE
 from tconv.errors import ProblemError
 from tconv.runtime import door
 
@@ -198,6 +199,64 @@ def test_a_forked_child_has_doors(opened: tuple[Bound, Floats, Floats]) -> None:
     _, status = os.waitpid(child, 0)
 
     assert status == 0
+
+
+def test_an_interrupt_leaves_no_freed_memory_behind(
+    opened: tuple[Bound, Floats, Floats], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compiled code has been told of new scratch; whoever told it was interrupted just then."""
+    bound, _, _ = opened
+    state = door._state()  # noqa: SLF001 - as above
+    assert state is not None
+    real = state.fit
+
+    def interrupted(*words: int) -> None:
+        real(*words)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(state, "fit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        state.arrange(state.size + 4096, tconv.get_num_threads())
+    monkeypatch.undo()
+    told = int(state.words[STATE.index("scratch")])
+
+    assert told in [where for _, where in state.kept]
+    data = numbers(1, 5, 9, 9)
+    for _ in range(3):
+        np.testing.assert_array_equal(bound(data), OP(data, numbers(5, 3, 4, 4, seed=1)))
+
+
+def test_doors_of_several_threads_share_one_state() -> None:
+    """Or a new number of threads would close some of them for ever."""
+    found: list[object] = []
+    shared = list(door._shared)  # noqa: SLF001 - as above
+    door._shared.clear()  # noqa: SLF001 - as above
+    try:
+        callers = [
+            threading.Thread(target=lambda: found.append(door._state()))  # noqa: SLF001
+            for _ in range(4)
+        ]
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join()
+    finally:
+        door._shared[:] = shared  # noqa: SLF001 - as above
+
+    assert len({id(state) for state in found}) == 1
+
+
+def test_without_memory_for_a_door_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result is there already: a call does not fail for it."""
+
+    def none_left(size: int) -> None:
+        raise MemoryError(size)
+
+    monkeypatch.setattr(door, "on_lines", none_left)
+    weights, data = numbers(5, 3, 4, 4, seed=1), numbers(1, 5, 40, 41)
+    bound = OP.bind(weights)
+    for _ in range(3):
+        np.testing.assert_array_equal(bound(data), OP(data, weights))
 
 
 def test_nobody_enters_an_occupied_room(opened: tuple[Bound, Floats, Floats]) -> None:

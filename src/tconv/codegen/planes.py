@@ -53,6 +53,7 @@ class _Parts:
 class _Place:
     """Where a work item finds and puts things."""
 
+    in_place: ir.Value
     data: ir.Value  # packed in scratch, or the source itself
     row: ir.Value  # from channel to channel there,
     group: ir.Value  # and from group to group
@@ -113,15 +114,15 @@ def emit_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
     read, written = b.mul(first, r.source_g), b.mul(first, r.target_g)
     source = place(b, r.pointer_to("source", stored), read)
     origin, in_place = emit_origin(b, r, block)
-    # Sums that are stored by themselves may be of more points than a line has.
-    final = _stores_direct(b, r, shape, b.sub(block.stop, block.start))
-    in_place = b.and_(b.and_(in_place, final), b.icmp_signed("!=", r.in_place, number(0)))
+    wanted = b.icmp_signed("!=", r.in_place, number(0))
+    in_place = b.and_(b.and_(in_place, wanted), _whole_vectors(b, r, shape, block))
     data: ir.Value = scratch
     row, group = r.row, b.mul(r.depth, r.row)
     if stored == pointer:
         data = b.select(in_place, place(b, source, origin), scratch)
         row, group = b.select(in_place, r.source_c, row), b.select(in_place, r.source_g, group)
     where = _Place(
+        in_place=in_place,
         data=data,
         row=row,
         group=group,
@@ -186,6 +187,20 @@ def _fill_blank(  # noqa: PLR0913 - which lines of what
     return wanted
 
 
+def _whole_vectors(b: ir.IRBuilder, r: Record, shape: KernelShape, block: Block) -> ir.Value:
+    """Tell whether lines of all phases have a vector of points, if any: none is read behind them.
+
+    Of others more points are summed than there are.
+    """
+    with counted(b, r.phases, [ir.Constant(I1, 1)]) as x:
+        length = points_of(b, r, block, x.index).length
+        enough = b.icmp_signed(">=", length, number(shape.lanes))
+        none = b.icmp_signed("<=", length, number(0))
+        x.carried = [b.and_(x.carried[0], b.or_(enough, none))]
+    whole: ir.Value = x.carried[0]
+    return whole
+
+
 def _stores_direct(b: ir.IRBuilder, r: Record, shape: KernelShape, length: ir.Value) -> ir.Value:
     """Tell whether tiles may write to the target: whole vectors of points side by side."""
     if shape.rows[1] > 1:
@@ -225,9 +240,10 @@ def _run_phase(  # noqa: PLR0913 - which phase of what
     of the sums again; so do the last lines.
     """
     lanes, direct = number(shape.lanes), phase.direct
-    up = b.select(direct, number(0), number(shape.lanes - 1))
+    exact = b.or_(direct, where.in_place)
+    up = b.select(exact, number(0), number(shape.lanes - 1))
     vectors = b.sdiv(b.add(phase.length, up), lanes)
-    end = b.select(direct, phase.length, b.mul(vectors, lanes))
+    end = b.select(exact, phase.length, b.mul(vectors, lanes))
     every = b.sdiv(b.add(end, number(shape.lanes - 1)), lanes)
     chosen, turns = _choose_tile(b, parts.tiles, (vectors, every), phase.lines, shape)
     summed = b.mul(r.lines, r.sums_pitch)

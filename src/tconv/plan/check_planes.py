@@ -63,8 +63,9 @@ class PlanesRun:
         demand(r.in_place == 0, "only calls know whether blocks are read in place", r.in_place)
         missed = recipe.merged == 1 and 0 in r.arrays["segment_counts"]
         demand(r.blank_phases == missed, "points without taps are left out", r.blank_phases)
-        even = r.step_in == 1 == r.phases and recipe.merged == 1
-        demand(r.unpacked in {0, int(even)}, "residues are read where they lie", r.unpacked)
+        demand(
+            r.unpacked in {0, int(r.step_in == 1)}, "residues are read where they lie", r.unpacked
+        )
         chunks = [min(r.groups - chunk * r.chunk, r.chunk) for chunk in range(r.chunks)]
         whole = min(chunks) > 0 and sum(chunks) == r.groups
         demand(whole, "chunks do not take every group once", chunks)

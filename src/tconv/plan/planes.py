@@ -126,6 +126,8 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
     scratch.take(line * math.prod(extents[:-1]) + 8 * lanes)
     panel_weights = len(taps) * depth * rows
     near = problem.bytes() <= machine.l3 // NEAR
+    # Each channel is a stream of its own: too many for what comes from memory, as a rule.
+    unpacked = near or (panels <= FEW_PANELS and len(last.ranges) == 1)
     numbers = {
         "groups": problem.groups,
         "chunk": chunk,
@@ -150,7 +152,7 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
         "scratch_lines": scratch.take_table(lines),
         "scratch_targets": scratch.take_table(lines),
         "blank_phases": int(merged == 1 and 0 in arrays["segment_counts"]),
-        "unpacked": int((near or panels <= FEW_PANELS) and last.step_in == 1 == len(last.ranges)),
+        "unpacked": int(unpacked and last.step_in == 1),
     }
     arrays["segments_in_place"] = [0] * len(arrays["segments"])
     arrays |= outer_tables(axes, block, blocks, [*pitches, 0])

@@ -108,6 +108,14 @@ class Winograd:
     shared: int  # and for all together
     multiplications: int  # of all products
 
+    @property
+    def weights_order(self) -> tuple[int, ...]:
+        """What in the record tells the order of transformed weights, beside the fields."""
+        entries = sum(len(part.rows) for phase in self.phase_weights for part in phase[:1])
+        numbers = (self.record[FIELDS[name]] for name in ("depth", "columns", "parts"))
+        begins = (self.record[FIELDS[name]] for name in ("matrix_start", "segment_count"))
+        return *numbers, *(n for begin in begins for n in self.record[begin : begin + entries])
+
 
 def plan_winograd(
     problem: Problem,

@@ -9,7 +9,7 @@ import os
 import secrets
 import threading
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,7 @@ class _State:
         self.words = np.zeros(len(STATE), np.int64)
         self.where = address(self.words)
         self.scratch, self.size = on_lines(0), 0
+        self.kept: list[tuple[Array, int]] = []
         functions = {
             "keep": api.Py_IncRef, "drop": api.Py_DecRef, "make": api.PyObject_CallNoArgs,
             "clear": api.PyErr_Clear, "release": api.PyEval_SaveThread,
@@ -75,25 +76,23 @@ class _State:
         """Write one word."""
         self.words[STATE.index(name)] = value
 
-    def arrange(self, scratch_bytes: int) -> None:
-        """Let doors run with as many threads as calls may use, if nobody is inside one now."""
-        threads = get_num_threads()
-        needed = scratch_bytes * threads
-        if needed > MOST_SCRATCH or not self.lock.acquire(blocking=False):
-            return
-        try:
-            native, where = pool.way(threads)
+    def arrange(self, needed: int, threads: int) -> None:
+        """Let doors run with so many threads, and so much scratch, if nobody is inside one now."""
+        with self.lock:
+            way = pool.way(threads)
             scratch, size = self.scratch, self.size
             if needed > size:
                 scratch, size = on_lines(needed), needed
+            # An interrupt may come at any time: what compiled code may have been told of is kept.
+            self.kept.append(scratch)
             done = np.zeros(1, np.int64)
-            self.fit(self.where, threads, native, where, scratch[1], size, address(done))
+            self.fit(self.where, threads, *way, scratch[1], size, address(done))
             if done[0]:  # or somebody computes in the old memory
-                self.scratch, self.size = scratch, size
-            if get_num_threads() != threads:
+                self.scratch, self.size, self.kept = scratch, size, [scratch]
+            else:
+                self.kept.pop()
+            if (get_num_threads(), pool.way(threads)) != (threads, way):
                 self.forget()
-        finally:
-            self.lock.release()
 
     def forget(self, _: int = 0) -> None:
         """Let nobody in until it is arranged anew."""
@@ -112,32 +111,43 @@ class _Words(np.ndarray[Any, np.dtype[np.int64]]):
     kept: object
 
 
+_shared: list[_State | None] = []
+
+
 class Door:
     """A call for arrays of one shape and strides: ``call(source, target or None)``."""
 
-    __slots__ = ("call", "scratch_bytes")
+    __slots__ = ("call", "launch", "state")
 
     def __init__(self, state: _State, words: _Words, launch: Launch) -> None:
         self.call: Call = state.builtin(ctypes.addressof(state.method), words, None)
-        self.scratch_bytes = launch.scratch_bytes
+        self.state, self.launch = state, launch
 
     def arrange(self) -> None:
         """See to it that the next call goes through, if it can be."""
-        state = _state()
-        if state is not None:
-            state.arrange(self.scratch_bytes)
+        threads = get_num_threads()
+        needed = _needed(self.launch, threads)
+        if needed <= MOST_SCRATCH:
+            self.state.arrange(needed, threads)
 
 
-def make_door(
+def _needed(launch: Launch, threads: int) -> int:
+    """Return the bytes of scratch that so many threads need."""
+    return launch.scratch_bytes * (1 if launch.single else threads)
+
+
+def make_door(  # noqa: PLR0913 - what a call needs
     launch: object,
     source: Array,
     target: tuple[int, ...],
     weights: PackedWeights,
     bias: Array,
+    owner: object,
 ) -> Door | None:
     """Return a door for sources like this one and targets of a shape; None where there is none.
 
-    Weights are packed ones; they, the bias and the launch's record are kept.
+    Weights are packed ones; they, the bias, the launch's record and its owner, with what is
+    mentioned there, are kept.
     """
     begin = launch.begin if isinstance(launch, Shifted) else 0
     launch = launch.launch if isinstance(launch, Shifted) else launch
@@ -145,6 +155,8 @@ def make_door(
     launch = launch.launch if isinstance(launch, Watched) else launch
     state = _state()
     if state is None or type(launch) is not Launch or not weights.finite or source.ndim == 0:
+        return None
+    if _needed(launch, get_num_threads()) > MOST_SCRATCH:
         return None
     out = np.empty(target, source.dtype)
     record, where = launch.fresh()
@@ -177,13 +189,25 @@ def make_door(
     }
     ends = (*source.shape, *source.strides, *out.shape, *out.strides)
     numbers = np.array([*(words[name] for name in FIELDS), *ends], np.int64).view(_Words)
-    numbers.kept = record, weights, bias, flags, make, source.dtype
+    numbers.kept = record, weights, bias, owner, flags, make, source.dtype
     return Door(state, numbers, launch)
 
 
-@cache
 def _state() -> _State | None:
     """Return what doors share; None where Python or arrays are not as they should be."""
+    if not _shared:
+        made = _make_state()
+        _shared.append(made)  # several threads may come here: the first one's counts
+        if made is not None and _shared[0] is made:
+            watch(made.forget)
+            pool.watch_way(made.forget)
+            if hasattr(os, "register_at_fork"):
+                os.register_at_fork(after_in_child=made.begin)
+    return _shared[0]
+
+
+def _make_state() -> _State | None:
+    """Load the code of doors, where it can run."""
     try:
         if not _as_expected():
             return None
@@ -192,14 +216,9 @@ def _state() -> _State | None:
             host_machine(settings().cpu),
             settings().cache_dir,
         )
-        state = _State(code.address("door"), code.address("fit"))
+        return _State(code.address("door"), code.address("fit"))
     except (AttributeError, TconvError):  # another Python
         return None
-    watch(state.forget)
-    pool.watch_way(state.forget)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=state.begin)
-    return state
 
 
 def _emit() -> str:
