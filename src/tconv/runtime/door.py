@@ -189,7 +189,7 @@ def make_door(  # noqa: PLR0913 - what a call needs
     }
     ends = (*source.shape, *source.strides, *out.shape, *out.strides)
     numbers = np.array([*(words[name] for name in FIELDS), *ends], np.int64).view(_Words)
-    numbers.kept = record, weights, bias, owner, flags, make, source.dtype
+    numbers.kept = state, record, weights, bias, owner, flags, make, source.dtype
     return Door(state, numbers, launch)
 
 
