@@ -26,6 +26,7 @@ from tconv.problem import Activation, Operand, Problem
 from tconv.quick import MOST_QUICK, Calls, Packed, Quick, Result, activated, pack_once
 
 _CALLS = Calls()
+NO_DOOR = object()  # where a call has been found to have none
 
 
 class Runnable(Operator):
@@ -159,7 +160,7 @@ class Bound:
                 key = first.shape, first.strides, third
             found = self._quick.get(key)
             if found is not None:
-                again = self._again(first, found, out)
+                again = self._again(key, first, out)
                 if again is not None:
                     return again
         return self._closely(first, third, out, key)
@@ -186,15 +187,16 @@ class Bound:
             )  # fmt: skip
             if quick is not None:
                 packed = quick.packed(self._second, self._packed)
-                door = quick.door(cast("Array", first), packed) if request is None else None
-                self._quick[key] = quick, packed, door
+                self._quick[key] = quick, packed, None if request is None else NO_DOOR
         return result
 
-    def _again(
-        self, first: Array, found: "tuple[Quick, Any, Any]", out: Result | None
-    ) -> Result | None:
+    def _again(self, key: object, first: Array, out: Result | None) -> Result | None:
         """Return the result of a call that was checked; None if it needs a closer look."""
-        quick, packed, door = found
+        quick, packed, door = self._quick[key]
+        if door is None:  # not in the first call, which has enough to do
+            door = quick.door(first, packed) or NO_DOOR
+            self._quick[key] = quick, packed, door
+        door = None if door is NO_DOOR else door
         if door is not None and door.call is not self._door:
             self._door = door.call
             result: Result | None = door.call(first, out)
