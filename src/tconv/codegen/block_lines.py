@@ -84,9 +84,21 @@ def each_line(
     ``merged`` is 1, or all lines of the last outer axis if they are one.
     """
     above = b.sub(r.outer, number(1))
-    extent = larger(b, load(b, block.extents, above), number(1))  # of no lines nothing is divided
     at_once = number(1) if merged is None else merged
     further = [b.mul(walk.step(above), at_once) for walk in walks]
+    with first_lines(b, r, block, lines, *walks) as (begin, extent, places):
+        with counted(b, b.sdiv(extent, at_once), places) as near:
+            yield b.add(begin, b.mul(near.index, at_once)), list(near.carried)
+            near.carried = [b.add(*each) for each in zip(near.carried, further, strict=True)]
+
+
+@contextmanager
+def first_lines(
+    b: ir.IRBuilder, r: Record, block: Block, lines: ir.Value, *walks: Walk
+) -> Iterator[tuple[ir.Value, ir.Value, list[ir.Value]]]:
+    """Emit a loop over the first lines of the last outer axis: which, how many, places."""
+    above = b.sub(r.outer, number(1))
+    extent = larger(b, load(b, block.extents, above), number(1))  # of no lines nothing is divided
     with counted(b, b.sdiv(lines, extent)) as far:
         with counted(b, above, [far.index, *(walk.first for walk in walks)]) as axis:
             d = b.sub(b.sub(above, number(1)), axis.index)
@@ -96,7 +108,4 @@ def each_line(
             moved = [b.mul(here, walk.step(d)) for walk in walks]
             places = [b.add(*each) for each in zip(places, moved, strict=True)]
             axis.carried = [b.sdiv(rest, size), *places]
-        begin = b.mul(far.index, extent)
-        with counted(b, b.sdiv(extent, at_once), axis.carried[1:]) as near:
-            yield b.add(begin, b.mul(near.index, at_once)), list(near.carried)
-            near.carried = [b.add(*each) for each in zip(near.carried, further, strict=True)]
+        yield b.mul(far.index, extent), extent, axis.carried[1:]

@@ -11,6 +11,7 @@ from tconv.codegen.build import (
     STORED,
     counted,
     function,
+    larger,
     load,
     number,
     place,
@@ -24,6 +25,7 @@ from tconv.codegen.rows import pack_run, zero_fill
 from tconv.codegen.stored import covered, if_enough, rounded, store_each, widen_each, widened
 
 SHORT = 4  # vectors of a line that are copied without a loop
+SHORT_LANES = 4  # of vectors for lines that fill no whole one
 
 
 def emit_pack_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
@@ -151,7 +153,14 @@ def emit_store_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
                 with apart:
                     places = [b.mul(b.add(x, number(i)), x_step) for i in range(lanes)]
                     store_each(b, kept, plane, places)
-        with counted(b, count, first=vectors) as single:
+        # Lines that fill no whole vector may fill a shorter one.
+        few = b.and_(lines, b.icmp_signed("<", count, number(lanes)))
+        halves = b.select(few, if_enough(b, count, SHORT_LANES), number(0))
+        with covered(b, halves, SHORT_LANES) as x:
+            some = load(b, row, x, ir.VectorType(scalar, SHORT_LANES))
+            kept = rounded(b, b.fadd(some, splat(b, value, SHORT_LANES)), dtype)
+            store(b, kept, plane, x)
+        with counted(b, count, first=larger(b, vectors, halves)) as single:
             total = rounded(b, b.fadd(load(b, row, single.index), value), dtype)
             store(b, total, plane, b.mul(single.index, x_step))
     b.ret_void()

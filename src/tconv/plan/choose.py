@@ -19,6 +19,7 @@ from tconv.plan.pace import few_groups_pay, many_small_groups
 from tconv.plan.phases import len_of_phases
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import Planes, plan_planes
+from tconv.plan.strips import Strips, plan_strips
 from tconv.plan.taps import tap_products
 from tconv.plan.tiles import SMALL_TILE, tile_rows
 from tconv.plan.winograd import Winograd, error_bounds, plan_winograd
@@ -96,6 +97,8 @@ def _choose_direct(problem: Problem, machine: Machine | None, no_machine: str) -
 
 def _data_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, str], ...]) -> Plan:
     """Return the plan for FINE or COARSE: by estimate, or as depthwise channels lie."""
+    if strips_fit(problem, machine):
+        return _strips(problem, plan_strips(problem, machine), slower)
     if _groups_are_lanes(problem, machine):
         refused = ((_called(problem, "gather"), EMPTY), ("planes", LONGER), *slower)
         return _grouped(problem, plan_grouped(problem, machine), refused)
@@ -104,6 +107,14 @@ def _data_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, str]
     if not others:
         refused = (("planes", FULL), *refused)
     return PLANNERS[best](problem, machine, refused)
+
+
+def strips_fit(problem: Problem, machine: Machine) -> bool:
+    """Tell whether lines of depthwise channels lie side by side in both arrays, long enough."""
+    layouts = problem.coarse_layout, problem.fine_layout
+    if problem.groups == 1 or problem.coarse_channels * problem.fine_channels > 1:
+        return False
+    return all(layout.words[-1] == "x" for layout in layouts)
 
 
 def _groups_are_lanes(problem: Problem, machine: Machine) -> bool:
@@ -239,6 +250,19 @@ def _planes(problem: Problem, recipe: Planes, refused: tuple[tuple[str, str], ..
     )  # fmt: skip
 
 
+def _strips(problem: Problem, recipe: Strips, refused: tuple[tuple[str, str], ...]) -> Plan:
+    block = "x".join(map(str, recipe.block))
+    return Plan(
+        problem, "strips", "lines of points, several in a tile, for each channel", refused,
+        (
+            Step("pack block", f"{block} points, {recipe.items} work items", 0),
+            Step("strips", f"tiles of lines by {recipe.lanes} points", problem.flops()),
+            Step("store", f"{_epilogue(problem)}layout {_layout(problem)}", 0),
+        ),
+        recipe,
+    )  # fmt: skip
+
+
 def _overlap(problem: Problem, recipe: Overlap, refused: tuple[tuple[str, str], ...]) -> Plan:
     images = f"{recipe.round} image{'s' if recipe.round > 1 else ''} at a time"
     return Plan(
@@ -306,6 +330,7 @@ PLANNERS = {
     "gather": _planner(plan_gather, _gather),
     "dots": _planner(plan_dots, _dots),
     "planes": _planner(plan_planes, _planes),
+    "strips": _planner(plan_strips, _strips),
     "grouped": _planner(plan_grouped, _grouped),
     "cells": _planner(plan_cells, _cells),
     "overlap": _planner(plan_overlap, _overlap),
@@ -314,7 +339,7 @@ PLANNERS = {
 
 
 KINDS: dict[type, str] = {
-    Gather: "gather", Dots: "dots", Planes: "planes", Grouped: "grouped", Cells: "cells",
+    Gather: "gather", Dots: "dots", Planes: "planes", Strips: "strips", Grouped: "grouped", Cells: "cells",
     Overlap: "overlap",
 }  # fmt: skip
 """The same names, by recipe."""

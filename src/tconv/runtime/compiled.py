@@ -14,6 +14,7 @@ from tconv.plan.grouped import Grouped
 from tconv.plan.in_place import segments_in_place
 from tconv.plan.overlap import Overlap
 from tconv.plan.planes import Planes
+from tconv.plan.strips import Strips
 from tconv.plan.weights import (
     plan_picking,
 )
@@ -90,7 +91,7 @@ class Runner:
     def __init__(
         self,
         problem: Problem,
-        recipe: Gather | Cells | Planes | Overlap | Grouped | Winograd,
+        recipe: Gather | Cells | Planes | Strips | Overlap | Grouped | Winograd,
         kernel: int,
     ) -> None:
         self.problem, self.kernel = problem, kernel

@@ -18,6 +18,7 @@ from tconv.codegen.grouped import emit_grouped
 from tconv.codegen.grouped_weights import emit_grouped_weights
 from tconv.codegen.overlap import emit_overlap
 from tconv.codegen.planes import emit_planes
+from tconv.codegen.strips import emit_strips
 from tconv.codegen.sums import Kinds
 from tconv.codegen.sweep import emit_sweep
 from tconv.codegen.weights import emit_pack_cells, emit_pack_weights, emit_pick_weights
@@ -115,6 +116,13 @@ def planes_kernel(dtype: str, rows: int, merged: int) -> int:
     """Return the address of ``planes(record, scratch, item)`` for so many channels and phases."""
     shape = KernelShape(dtype, machine().lanes(dtype), 1, (rows, merged))
     return _compiled("planes", shape, emit_planes)
+
+
+@cache
+def strips_kernel(dtype: str, merged: int) -> int:
+    """Return the address of ``strips(record, scratch, item)`` for so many phases."""
+    shape = KernelShape(dtype, machine().lanes(dtype), 1, (1, merged))
+    return _compiled("strips", shape, emit_strips)
 
 
 @cache

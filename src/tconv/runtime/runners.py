@@ -10,6 +10,7 @@ from tconv.plan.grouped import Grouped
 from tconv.plan.grouped_weights import GroupedWeights
 from tconv.plan.overlap import Overlap
 from tconv.plan.planes import Planes
+from tconv.plan.strips import Strips
 from tconv.plan.winograd import Winograd
 from tconv.problem import Problem
 from tconv.runtime.correlate import CorrelateRunner
@@ -18,6 +19,7 @@ from tconv.runtime.overlap import OverlapRunner
 from tconv.runtime.panels import CellsRunner, DotsRunner, GatherRunner
 from tconv.runtime.planes import PlanesRunner
 from tconv.runtime.sliced import SlicedRunner
+from tconv.runtime.strips import StripsRunner
 from tconv.runtime.winograd import WinogradRunner
 
 RUNNERS: dict[type, Any] = {
@@ -29,6 +31,7 @@ RUNNERS: dict[type, Any] = {
     GroupedWeights: GroupedWeightsRunner,
     Overlap: OverlapRunner,
     Planes: PlanesRunner,
+    Strips: StripsRunner,
     Winograd: WinogradRunner,
 }
 
