@@ -1,6 +1,6 @@
 """Strips: depthwise layers whose lines lie side by side, in tiles of several lines."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
@@ -9,6 +9,7 @@ from tconv.codegen.block import Block, KernelShape, Record, emit_block
 from tconv.codegen.block_lines import first_lines, from_start, stores
 from tconv.codegen.build import (
     FLOATS,
+    I1,
     I64,
     STORED,
     advancing,
@@ -27,10 +28,17 @@ from tconv.codegen.strip_tile import TILES, emit_strip
 from tconv.plan.strips import ARRAYS, FIELDS, SIZES
 
 
+EIGHT = 8  # lines of the largest tiles
+FAR = 1 << 60  # no line has so many points
+
+Strips = dict[tuple[int, int], ir.Function]
+"""By lines and vectors."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    strips: dict[tuple[int, int], ir.Function]  # by lines and vectors
-    direct: dict[tuple[int, int], ir.Function]  # those that write to the target
+    strips: Strips
+    direct: Strips  # those that write to the target, all phases side by side
     packers: Packers
     store: ir.Function
     store_phases: ir.Function
@@ -59,16 +67,29 @@ class _Lines:
     step: ir.Value  # of the target, from line to line
 
 
+@dataclass(frozen=True, slots=True)
+class _Channel:
+    """Where a written channel of those lines finds and puts things."""
+
+    target: ir.Value
+    data: ir.Value
+    bias: ir.Value  # a number
+    weights: ir.Value
+    phase: ir.Value  # of all axes
+
+
 def emit_strips(module: ir.Module, shape: KernelShape) -> ir.Function:
     """Emit ``strips(record, scratch, item)``, public.
 
     The shape's rows are one, and the phases of the last axis that are stored side by side.
     """
     pointer, stored = FLOATS[shape.dtype].as_pointer(), STORED[shape.dtype].as_pointer()
-    strips = {size: emit_strip(module, shape, size) for size in TILES}
+    merged, rounds = shape.rows[1], stored != pointer
+    strips = {size: emit_strip(module, shape, size) for size in TILES[1]}
     direct = strips
-    if stored != pointer and shape.rows[1] == 1:
-        direct = {size: emit_strip(module, shape, size, rounds=True) for size in TILES}
+    if merged > 1 or rounds:
+        sizes = TILES.get(merged, ())
+        direct = {size: emit_strip(module, shape, size, merged, rounds=rounds) for size in sizes}
     parts = _Parts(
         strips,
         direct,
@@ -142,85 +163,111 @@ def _run_lines(  # noqa: PLR0913 - which lines of what
     place_of = b.add(b.add(b.mul(points.low, r.step_out), r.shift_out), points.phase)
     start = b.add(lines.written, b.mul(place_of, r.target_x))
     read = b.add(lines.read, b.sub(points.low, block.start))
-    along = b.mul(r.target_x, r.step_out)
-    direct = b.and_(
-        b.and_(b.icmp_signed("==", r.activate, number(0)), b.icmp_signed("==", along, number(1))),
-        b.icmp_signed(">=", points.length, number(shape.lanes)),
-    )
-    up = b.and_(b.add(points.length, number(shape.lanes - 1)), number(-shape.lanes))
+    # Whole vectors of points go straight to the target.
+    beside = b.mul(r.target_x, r.step_out if merged == 1 else number(1))
+    direct = b.icmp_signed("==", r.activate, number(0))
+    direct = b.and_(direct, b.icmp_signed("==", beside, number(1)))
+    enough = number(shape.lanes if parts.direct else FAR)
+    direct = b.and_(direct, b.icmp_signed(">=", points.length, enough))
+    # Not all phases of the last point may be there.
+    every = b.mul(points.length, number(merged))
+    places = smaller(b, every, b.sub(r.size_out, place_of)) if merged > 1 else every
     both = b.add(b.mul(lines.phase, b.mul(r.phases, number(merged))), points.phase)
-    left = r.pointer_to("zeros", where.bias.type)
     with counted(b, where.groups) as group, counted(b, r.columns) as column:
         channel = b.add(b.mul(group.index, r.columns), column.index)
         moved = b.add(b.mul(group.index, r.target_g), b.mul(column.index, r.target_c))
-        target = place(b, where.target, b.add(start, moved))
-        begin = b.add(read, b.mul(b.mul(group.index, r.depth), r.plane))
-        bias = load(b, where.bias, channel)
-        mine = place(b, where.weights, b.mul(channel, r.column_weights))
-
-        def run(p: int, to: tuple[ir.Value, ir.Value, ir.Value, bool]) -> None:
-            phase = b.add(both, number(p))
-            out, step, length, final = to
-            tables = [
-                place(b, r.segments, r.at("segment_start", phase)),
-                place(b, r.segment_counts, b.mul(phase, number(len(SIZES)))),
-            ]
-            weights = place(b, mine, r.at("phase_weights", phase))
-            ends = [bias, place(b, where.region, begin), weights, *tables]
-            strips = parts.direct if final else parts.strips
-            _run_tiles(b, r, shape, strips, (out, ends, step, length, lines.count))
-
-        def summed() -> None:
-            for p in range(merged):
-                sums = place(b, where.sums, b.mul(number(p), r.sums_apart))
-                run(p, (sums, r.sums_pitch, up, False))
-                activated(b, r, sums, left, (lines.count, points.length, r.sums_pitch))
-            if merged > 1:
-                whole = b.mul(points.length, number(merged))
-                count = smaller(b, whole, b.sub(r.size_out, place_of))
-                numbers = [lines.count, r.sums_pitch, r.sums_apart, count, lines.step, r.target_x]
-                b.call(parts.store_phases, [target, where.sums, left, *numbers])
-            else:
-                numbers = [lines.count, r.sums_pitch, points.length, lines.step, along]
-                b.call(parts.store, [target, where.sums, left, *numbers])
-
-        if merged > 1:
-            summed()
-        else:
-            with b.if_else(direct) as (at_once, later):
-                with at_once:
-                    run(0, (target, lines.step, points.length, True))
-                with later:
-                    summed()
+        region = place(b, where.region, b.mul(b.mul(group.index, r.depth), r.plane))
+        mine = _Channel(
+            target=place(b, where.target, b.add(start, moved)),
+            data=place(b, region, read),
+            bias=load(b, where.bias, channel),
+            weights=place(b, where.weights, b.mul(channel, r.column_weights)),
+            phase=both,
+        )
+        with b.if_else(direct) as (at_once, later):
+            with at_once:
+                ends = mine.target, lines.step, points.length, b.sub(every, places)
+                _run_tiles(b, r, shape, parts.direct, mine, (lines.count, *ends))
+            with later:
+                _run_later(b, r, shape, parts, which, mine, places)
 
 
-def _run_tiles(
+def _run_later(  # noqa: PLR0913 - which lines of what
     b: ir.IRBuilder,
     r: Record,
     shape: KernelShape,
-    strips: dict[tuple[int, int], ir.Function],
-    numbers: tuple[ir.Value, list[ir.Value], ir.Value, ir.Value, ir.Value],
+    parts: _Parts,
+    which: tuple[_Place, _Lines, Points],
+    mine: _Channel,
+    places: ir.Value,
 ) -> None:
-    """Sum lines by tiles: of those that share taps, many at a time or few, or one by one."""
-    out, (bias, data, *tables), step, length, lines = numbers
+    """Sum lines in scratch, finish them, and store so many places of each."""
+    where, lines, points = which
+    merged = shape.rows[1]
+    zeros = r.pointer_to("zeros", where.bias.type)
+    up = b.and_(b.add(points.length, number(shape.lanes - 1)), number(-shape.lanes))
+    for p in range(merged):
+        sums = place(b, where.sums, b.mul(number(p), r.sums_apart))
+        one = replace(mine, phase=b.add(mine.phase, number(p)))
+        ends = lines.count, sums, r.sums_pitch, up, number(0)
+        _run_tiles(b, r, shape, parts.strips, one, ends)
+        activated(b, r, sums, zeros, (lines.count, points.length, r.sums_pitch))
+    if merged > 1:
+        numbers = [lines.count, r.sums_pitch, r.sums_apart, places, lines.step, r.target_x]
+        b.call(parts.store_phases, [mine.target, where.sums, zeros, *numbers])
+    else:
+        along = b.mul(r.target_x, r.step_out)
+        numbers = [lines.count, r.sums_pitch, places, lines.step, along]
+        b.call(parts.store, [mine.target, where.sums, zeros, *numbers])
+
+
+def _run_tiles(  # noqa: PLR0913 - which points of what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    strips: Strips,
+    mine: _Channel,
+    numbers: tuple[ir.Value, ir.Value, ir.Value, ir.Value, ir.Value],
+) -> None:
+    """Sum lines by tiles: of those that share taps, many at a time or few, or one by one.
+
+    The numbers are how many lines there are, where they go and how far apart, how many points
+    they have, and how many places of the last one are missing.
+    """
+    lines, out, step, length, missing = numbers
     in_line, out_line = b.mul(r.apart, r.line), b.mul(r.apart, step)
-    long = b.icmp_signed(">=", length, number(8 * shape.lanes))
+    tables = [
+        place(b, mine.weights, r.at("phase_weights", mine.phase)),
+        place(b, r.segments, r.at("segment_start", mine.phase)),
+        place(b, r.segment_counts, b.mul(mine.phase, number(len(SIZES)))),
+    ]
     with counted(b, smaller(b, r.apart, lines)) as turn:
         every = b.add(b.sub(lines, turn.index), b.sub(r.apart, number(1)))
         count = b.sdiv(every, r.apart)
-        read = place(b, data, b.mul(turn.index, r.line))
+        read = place(b, mine.data, b.mul(turn.index, r.line))
         into = place(b, out, b.mul(turn.index, step))
-        # Tiles of four lines load more for each multiplication.
-        eights, fours = (
-            b.mul(b.sdiv(b.add(count, number(some - 1)), number(some)), number(some * pace))
-            for some, pace in ((8, 8), (4, 9))
-        )
-        many = b.and_(b.icmp_signed(">=", count, number(8)), b.icmp_signed("<=", eights, fours))
-        few = b.and_(b.icmp_signed(">=", count, number(4)), b.not_(many))
-        one = b.not_(b.or_(many, few))
-        each = many, few, b.and_(one, long), b.and_(one, b.not_(long))
-        for size, chosen in zip(TILES, each, strict=True):
+        left: ir.Value = ir.Constant(I1, 1)
+        for size, strip in strips.items():
+            chosen = b.and_(left, _fits(b, shape, size, count, length))
+            left = b.and_(left, b.not_(chosen))
             with b.if_then(chosen), covered(b, count, size[0]) as line:
-                first = place(b, into, b.mul(line, out_line))
-                ends = [first, bias, place(b, read, b.mul(line, in_line)), *tables]
-                b.call(strips[size], [*ends, in_line, out_line, length])
+                ends = place(b, into, b.mul(line, out_line)), place(b, read, b.mul(line, in_line))
+                arguments = [ends[0], mine.bias, ends[1], *tables, in_line, out_line]
+                b.call(strip, [*arguments, length, missing])
+
+
+def _fits(
+    b: ir.IRBuilder, shape: KernelShape, size: tuple[int, int], count: ir.Value, length: ir.Value
+) -> ir.Value:
+    """Tell whether tiles of a size can do so many lines of so many points, and should."""
+    lines, vectors = size
+    fits = b.icmp_signed(">=", count, number(lines))
+    fits = b.and_(fits, b.icmp_signed(">=", length, number(vectors * shape.lanes)))
+    if lines < EIGHT:
+        return fits
+    # Tiles of four lines load more for each multiplication, but may end sooner.
+    eights, fours = (
+        b.mul(b.sdiv(b.add(count, number(some - 1)), number(some)), number(some * pace))
+        for some, pace in ((EIGHT, 8), (EIGHT // 2, 9))
+    )
+    return b.and_(fits, b.icmp_signed("<=", eights, fours))
