@@ -86,10 +86,12 @@ def each_line(
     above = b.sub(r.outer, number(1))
     at_once = number(1) if merged is None else merged
     further = [b.mul(walk.step(above), at_once) for walk in walks]
-    with first_lines(b, r, block, lines, *walks) as (begin, extent, places):
-        with counted(b, b.sdiv(extent, at_once), places) as near:
-            yield b.add(begin, b.mul(near.index, at_once)), list(near.carried)
-            near.carried = [b.add(*each) for each in zip(near.carried, further, strict=True)]
+    with (
+        first_lines(b, r, block, lines, *walks) as (begin, extent, places),
+        counted(b, b.sdiv(extent, at_once), places) as near,
+    ):
+        yield b.add(begin, b.mul(near.index, at_once)), list(near.carried)
+        near.carried = [b.add(*each) for each in zip(near.carried, further, strict=True)]
 
 
 @contextmanager

@@ -18,7 +18,9 @@ from tconv.codegen.build import (
     place,
     shuffle,
     smaller,
+    splat,
     store,
+    zeros,
 )
 from tconv.codegen.plane_rows import emit_pack_planes
 from tconv.codegen.rows import zero_fill
@@ -40,47 +42,40 @@ class _Part:
 class Packers:
     """What copies lines."""
 
-    steps: dict[int, ir.Function]  # by the step between points packed side by side; 0 is any
-    apart: ir.Function  # whose points lie apart, but are packed side by side
+    steps: dict[int, ir.Function]  # of neighbours, by the step between points of a residue
+    apart: ir.Function  # of points that lie apart, but are packed side by side
 
 
 def emit_packers(module: ir.Module, shape: KernelShape) -> Packers:
     """Emit what copies lines."""
-    steps = {step: _emit_pack_lines(module, shape, step) for step in (*STEPS, 0)}
+    steps = {step: _emit_pack_lines(module, shape, step) for step in STEPS}
     return Packers(steps, emit_pack_planes(module, shape))
 
 
 def _emit_pack_lines(module: ir.Module, shape: KernelShape, step: int) -> ir.Function:
-    """Emit ``pack_lines(target, source, first, count, lines, pitch, down, x_step, apart, any)``.
+    """Emit ``pack_lines(target, source, first, count, lines, pitch, down, apart)``.
 
-    ``target[l * pitch + (first + j) % step * apart + (first + j) // step] = source[l * down
-    + j * x_step]`` for ``count`` points j of each line; nothing else is written, nor read.
-    Steps that are baked need an ``x_step`` of 1; without one it is ``any``.
+    ``target[l * pitch + (first + j) % step * apart + (first + j) // step] = source[l * down + j]``
+    for ``count`` points j of each line; nothing else is written, nor read.
     """
     dtype, lanes = shape.dtype, shape.lanes
     pointers = [FLOATS[dtype].as_pointer(), STORED[dtype].as_pointer()]
-    made, b = function(module, f"pack_lines_{step}_{dtype}", [*pointers, *[I64] * 8])
-    target, source, first, count, lines, pitch, down, x_step, apart, any_step = made.args
+    made, b = function(module, f"pack_lines_{step}_{dtype}", [*pointers, *[I64] * 6])
+    target, source, first, count, lines, pitch, down, apart = made.args
     target.add_attribute("noalias")
     source.add_attribute("noalias")
-    parts = number(step) if step else any_step
 
     def begin(j: ir.Value) -> ir.Value:
         """Return where a point goes."""
         here = b.add(first, j)
-        return b.add(b.mul(b.urem(here, parts), apart), b.udiv(here, parts))
+        return b.add(b.mul(b.urem(here, number(step)), apart), b.udiv(here, number(step)))
 
-    if not step:
-        with counted(b, lines, [target, source]) as line:
-            into, read = line.carried
-            line.carried = [place(b, into, pitch), place(b, read, down)]
-            with counted(b, count) as j:
-                value = widened(b, read, b.mul(j.index, x_step), dtype)
-                store(b, value, into, begin(j.index))
-        b.ret_void()
-        return made
     begins = [begin(number(residue)) for residue in range(step)]
     whole, left = b.udiv(count, number(step)), lines
+    if step == 1:
+        target, source, left = _pack_short(
+            b, shape, (target, source), (first, count), made.args[4:7]
+        )
     for some in dict.fromkeys((lanes, SHORT, 0)):
         turns = b.select(b.icmp_signed(">=", whole, number(some)), left, number(0))
         with counted(b, turns, [target, source]) as line:
@@ -98,6 +93,36 @@ def _emit_pack_lines(module: ir.Module, shape: KernelShape, step: int) -> ir.Fun
         left = b.sub(left, turns)
     b.ret_void()
     return made
+
+
+def _pack_short(
+    b: ir.IRBuilder,
+    shape: KernelShape,
+    ends: tuple[ir.Value, ir.Value],
+    points: tuple[ir.Value, ir.Value],
+    numbers: Sequence[ir.Value],
+) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Copy lines that fill most of a vector, all but the last; return what is left to do.
+
+    The vector reads on into the next line, and writes zeros behind this one: where those belong,
+    or where the next line is written after it.
+    """
+    dtype, lanes = shape.dtype, shape.lanes
+    first, count = points
+    lines, pitch, down = numbers
+    behind = b.sub(number(lanes), count)
+    short = b.icmp_signed(">", behind, number(0))
+    short = b.and_(short, b.icmp_signed("<=", behind, smaller(b, count, down)))
+    turns = b.select(short, b.sub(lines, number(1)), number(0))
+    kind = ir.VectorType(I64, lanes)
+    which = ir.Constant(kind, list(range(lanes)))
+    real = b.icmp_signed("<", which, splat(b, count, lanes))
+    with counted(b, turns, ends) as line:
+        into, read = line.carried
+        line.carried = [place(b, into, pitch), place(b, read, down)]
+        value = widened(b, read, 0, dtype, lanes)
+        store(b, b.select(real, value, zeros(value.type)), into, first)
+    return (*line.carried, b.sub(lines, turns))
 
 
 def parted(b: ir.IRBuilder, vectors: Sequence[ir.Value]) -> list[ir.Value]:
@@ -147,15 +172,11 @@ def pack_strips_region(
     along = _part(b, block.start, extent, (r.step_in, r.low_in, r.size_in))
     origin_y = b.add(b.mul(start, row_step), r.at("lows_in", above))
     origin_x = b.add(b.mul(block.start, r.step_in), r.low_in)
-    beside = b.icmp_signed("==", r.source_x, number(1))
+    reached = smaller(b, row_step, r.at("spans", above))
     step = b.mul(row_step, r.at("source_steps", above))
-    with counted(b, b.sdiv(lines, rows)) as far, counted(b, row_step) as residue:
+    with counted(b, b.sdiv(lines, rows)) as far, counted(b, reached) as residue:
         target, read, valid = emit_region_line(b, r, block, far.index, above)
-        # The first line of this residue, from the first one on that the source has.
-        behind = b.srem(
-            b.sub(b.add(residue.index, row_step), b.srem(down.first, row_step)), row_step
-        )
-        line = b.add(down.first, behind)
+        behind, line = _behind(b, down.first, residue.index, row_step)
         up = b.sub(row_step, number(1))
         count = b.sdiv(b.add(b.sub(down.count, behind), up), row_step)
         target = b.add(target, b.mul(residue.index, r.line_residue))
@@ -171,42 +192,52 @@ def pack_strips_region(
         ):
             plane = b.add(b.mul(group.index, r.depth), channel.index)
             moved = b.add(b.mul(group.index, r.source_g), b.mul(channel.index, r.source_c))
-            numbers = [
-                place(b, scratch, b.add(target, b.mul(plane, r.plane))),
-                place(b, source, b.add(read, moved)),
-                *(along.first, along.count, count, r.line, step),
-                *(r.source_x, r.column_residue, r.step_in),
-            ]
-            with b.if_else(beside) as (lie, others):
-                with lie:
-                    _call_packer(b, r, packers, numbers)
-                with others:
-                    _call_apart(b, r, packers, numbers)
+            into = place(b, scratch, b.add(target, b.mul(plane, r.plane)))
+            data = place(b, source, b.add(read, moved))
+            _pack_plane(b, r, packers, (into, data), (along, count, step))
 
 
-def _call_apart(b: ir.IRBuilder, r: Record, packers: Packers, numbers: list[ir.Value]) -> None:
-    """Call what takes points that lie apart."""
-    target, source, first, count, lines, pitch, down, x_step, *_ = numbers
-    none = number(0)
-    with b.if_else(b.icmp_signed("==", r.step_in, number(1))) as (one, any_step):
-        with one:
-            into = place(b, target, first)
-            b.call(packers.apart, [into, source, lines, pitch, none, count, none, down, x_step])
-        with any_step:
-            b.call(packers.steps[0], numbers)
-
-
-def _call_packer(b: ir.IRBuilder, r: Record, packers: Packers, numbers: list[ir.Value]) -> None:
-    """Call what is made for the step."""
+def _pack_plane(
+    b: ir.IRBuilder,
+    r: Record,
+    packers: Packers,
+    ends: tuple[ir.Value, ir.Value],
+    numbers: tuple[_Part, ir.Value, ir.Value],
+) -> None:
+    """Pack lines of one channel and residue, by what is made for the step if points lie beside."""
+    target, source = ends
+    along, lines, down = numbers
     every, after = b.append_basic_block("every"), b.append_basic_block("after")
-    switch = b.switch(r.step_in, every)
+    beside = b.icmp_signed("==", r.source_x, number(1))
+    switch = b.switch(b.select(beside, r.step_in, number(0)), every)
     for step, packer in packers.steps.items():
-        b.position_at_end(every if step == 0 else b.append_basic_block("step"))
-        if step:
-            switch.add_case(number(step), b.block)
-        b.call(packer, numbers)
+        b.position_at_end(b.append_basic_block("step"))
+        switch.add_case(number(step), b.block)
+        sizes = [along.first, along.count, lines, r.line, down, r.column_residue]
+        b.call(packer, [target, source, *sizes])
         b.branch(after)
+    b.position_at_end(every)
+    # Nothing reads residues that the window does not reach.
+    with counted(b, smaller(b, r.step_in, r.span)) as residue:
+        behind, line = _behind(b, along.first, residue.index, r.step_in)
+        count = b.sdiv(b.add(b.sub(along.count, behind), b.sub(r.step_in, number(1))), r.step_in)
+        into = b.add(b.mul(residue.index, r.column_residue), b.sdiv(line, r.step_in))
+        steps = [down, b.mul(r.source_x, r.step_in)]
+        none = number(0)
+        with b.if_then(b.icmp_signed(">", count, none)):
+            read = place(b, source, b.mul(behind, r.source_x))
+            sizes = [lines, r.line, none, count, none]
+            b.call(packers.apart, [place(b, target, into), read, *sizes, *steps])
+    b.branch(after)
     b.position_at_end(after)
+
+
+def _behind(
+    b: ir.IRBuilder, first: ir.Value, residue: ir.Value, step: ir.Value
+) -> tuple[ir.Value, ir.Value]:
+    """Return how far behind the first point a residue's first one lies, and which that is."""
+    behind = b.srem(b.sub(b.add(residue, step), b.srem(first, step)), step)
+    return behind, b.add(first, behind)
 
 
 def _part(

@@ -14,11 +14,11 @@ from tconv.codegen.build import (
     counted,
     fma,
     function,
+    larger,
     load,
     number,
     opaque,
     place,
-    shuffle,
     splat,
     store,
 )
@@ -29,13 +29,15 @@ from tconv.plan.strips import SIZES
 ALONE = (1, 1)
 TILES: dict[int, tuple[tuple[int, int], ...]] = {
     1: ((8, 1), (4, 1), (1, 8), ALONE),
-    2: ((4, 1), ALONE),
-    3: ((2, 1), ALONE),
-    4: ((2, 1), ALONE),
+    2: ((8, 1), (4, 1), ALONE),
+    3: ((8, 1), (4, 1), ALONE),
+    4: ((8, 1), (4, 1), ALONE),
+    6: ((4, 1), ALONE),
+    8: ((4, 1), ALONE),
 }
 """By phases that are stored side by side: lines and vectors of tiles.
 
-Enough sums to hide how long one takes, not more than registers hold beside weights.
+Enough sums of a phase to hide how long one takes.  Those of other phases wait in memory.
 """
 
 
@@ -70,13 +72,14 @@ def emit_strip(
 ) -> ir.Function:
     """Emit ``strip(out, start, data, weights, segments, counts, in_line, ...)``.
 
-    Further ``out_line, length, missing``.
+    Further ``out_line, length, places``.
 
     ``out[l * out_line + x] = start + sum of weights[s, k] * data[segments[s] + (l + k) * in_line
     + x]`` for ``length`` points x of so many lines, at least those of a tile, over ``counts[i]``
     columns s of ``SIZES[i]`` taps k.  Of several ``phases``, each with columns of its own behind
-    those of the one before, points lie side by side: ``x * phases + p``; so many are ``missing``
-    at the end of a line.  One that ``rounds`` writes sums as arrays hold them.
+    those of the one before, points lie side by side: ``x * phases + p``; a line has so many
+    ``places`` of them, all but less than a vector, or half of one.  One that ``rounds`` writes sums
+    as arrays hold them.
     """
     lines, vectors = size
     scalar = FLOATS[shape.dtype]
@@ -86,11 +89,15 @@ def emit_strip(
     arguments = [written, scalar, pointer, pointer, table, table, *[I64] * 4]
     made, b = function(module, name, arguments)
     out, start, data, weights, segments, counts = made.args[:6]
-    in_line, out_line, length, missing = made.args[6:]
+    in_line, out_line, length, places = made.args[6:]
     for argument in (out, data, weights, segments, counts):
         argument.add_attribute("noalias")
+    room = b.alloca(written.pointee, number(2 * shape.lanes))
     begun = splat(b, start, shape.lanes)
-    with covered(b, length, shape.lanes * vectors) as x:
+    tile = number(shape.lanes * vectors)
+    # Shorter lines are summed as one vector.
+    padded = larger(b, length, tile)
+    with covered(b, padded, shape.lanes * vectors) as x:
         here, first, taken = place(b, data, x), number(0), weights
         sums: list[list[ir.Value]] = []
         for phase in range(phases):
@@ -104,48 +111,47 @@ def emit_strip(
                 first, carried = last, segment.carried
             taken, *totals = carried
             sums.append(totals)
-        ends = b.icmp_signed("==", b.add(x, number(shape.lanes * vectors)), length)
-        cut = b.select(ends, missing, number(0))
+        ends = b.icmp_signed("==", b.add(x, tile), padded)
+        cut = b.select(ends, b.sub(b.mul(padded, number(phases)), places), number(0))
+        # What is written behind a line is written again as the next one, where that lies there
+        # and is as short.
+        follow = b.icmp_signed("==", out_line, places)
+        follow = b.and_(follow, b.icmp_signed("==", padded, tile))
         for line in range(lines):
             along = b.add(b.mul(number(line), out_line), b.mul(x, number(phases)))
-            into = place(b, out, along)
             mixed = [
-                total
+                rounded(b, total, shape.dtype) if rounds else total
                 for v in range(vectors)
                 for total in interleaved(b, [each[line * vectors + v] for each in sums])
             ]
-            _store(b, shape, into, (phases, cut), mixed, rounds=rounds)
+            short = cut if line == lines - 1 else b.select(follow, number(0), cut)
+            _store(b, place(b, out, along), room, mixed, short)
     b.ret_void()
     return made
 
 
-def _store(  # noqa: PLR0913 - what goes where
-    b: ir.IRBuilder,
-    shape: KernelShape,
-    into: ir.Value,
-    numbers: tuple[int, ir.Value],
-    vectors: Sequence[ir.Value],
-    *,
-    rounds: bool,
+def _store(
+    b: ir.IRBuilder, into: ir.Value, room: ir.Value, vectors: Sequence[ir.Value], cut: ir.Value
 ) -> None:
-    """Store vectors that lie side by side, but not so many points at the end that are ``cut``."""
-    phases, cut = numbers
-    lanes = shape.lanes
+    """Store vectors side by side, but so many elements at the end: half of one, or one, at most."""
+    lanes = vectors[0].type.count
     *others, last = vectors
-
-    def write(value: ir.Value, begin: int) -> None:
-        store(b, rounded(b, value, shape.dtype) if rounds else value, into, begin)
-
     for place_of, value in enumerate(others):
-        write(value, place_of * lanes)
-    end = len(others) * lanes
-    if phases == 1:
-        write(last, end)
-        return
-    for missing in range(phases):
-        with b.if_then(b.icmp_signed("==", cut, number(missing)), likely=missing == 0):
-            picks = range(lanes - missing, 2 * lanes - missing)
-            write(shuffle(b, others[-1], last, picks) if missing else last, end - missing)
+        store(b, value, into, place_of * lanes)
+    end = number(len(others) * lanes)
+    with b.if_else(b.icmp_signed(">", cut, number(0)), likely=False) as (some, none):
+        with none:
+            store(b, last, into, end)
+        with some:
+            for place_of, value in enumerate(vectors[-2:]):
+                store(b, value, room, place_of * lanes)
+            if others:
+                shifted = load(b, room, b.sub(number(lanes), cut), last.type)
+                store(b, shifted, into, b.sub(end, cut))
+            else:
+                half = ir.VectorType(last.type.element, lanes // 2)
+                for begin in (number(0), b.sub(number(lanes // 2), cut)):
+                    store(b, load(b, room, begin, half), into, begin)
 
 
 def _multiply(  # noqa: PLR0913 - what is multiplied

@@ -27,7 +27,6 @@ from tconv.codegen.strip_region import Packers, clear_region, emit_packers, pack
 from tconv.codegen.strip_tile import TILES, emit_strip
 from tconv.plan.strips import ARRAYS, FIELDS, SIZES
 
-
 EIGHT = 8  # lines of the largest tiles
 FAR = 1 << 60  # no line has so many points
 
@@ -163,15 +162,16 @@ def _run_lines(  # noqa: PLR0913 - which lines of what
     place_of = b.add(b.add(b.mul(points.low, r.step_out), r.shift_out), points.phase)
     start = b.add(lines.written, b.mul(place_of, r.target_x))
     read = b.add(lines.read, b.sub(points.low, block.start))
-    # Whole vectors of points go straight to the target.
+    # Not all phases of the last point may be there.
+    places = b.mul(points.length, number(merged))
+    if merged > 1:
+        places = smaller(b, places, b.sub(r.size_out, place_of))
+    # Points go straight to the target, if they fill vectors but for half of one, or for one.
     beside = b.mul(r.target_x, r.step_out if merged == 1 else number(1))
+    fewest = (merged - 1) * shape.lanes if merged > 1 else shape.lanes // 2
     direct = b.icmp_signed("==", r.activate, number(0))
     direct = b.and_(direct, b.icmp_signed("==", beside, number(1)))
-    enough = number(shape.lanes if parts.direct else FAR)
-    direct = b.and_(direct, b.icmp_signed(">=", points.length, enough))
-    # Not all phases of the last point may be there.
-    every = b.mul(points.length, number(merged))
-    places = smaller(b, every, b.sub(r.size_out, place_of)) if merged > 1 else every
+    direct = b.and_(direct, b.icmp_signed(">=", places, number(fewest if parts.direct else FAR)))
     both = b.add(b.mul(lines.phase, b.mul(r.phases, number(merged))), points.phase)
     with counted(b, where.groups) as group, counted(b, r.columns) as column:
         channel = b.add(b.mul(group.index, r.columns), column.index)
@@ -186,8 +186,8 @@ def _run_lines(  # noqa: PLR0913 - which lines of what
         )
         with b.if_else(direct) as (at_once, later):
             with at_once:
-                ends = mine.target, lines.step, points.length, b.sub(every, places)
-                _run_tiles(b, r, shape, parts.direct, mine, (lines.count, *ends))
+                ends = lines.count, mine.target, lines.step, points.length, places
+                _run_tiles(b, r, shape, parts.direct, mine, ends)
             with later:
                 _run_later(b, r, shape, parts, which, mine, places)
 
@@ -209,7 +209,7 @@ def _run_later(  # noqa: PLR0913 - which lines of what
     for p in range(merged):
         sums = place(b, where.sums, b.mul(number(p), r.sums_apart))
         one = replace(mine, phase=b.add(mine.phase, number(p)))
-        ends = lines.count, sums, r.sums_pitch, up, number(0)
+        ends = lines.count, sums, r.sums_pitch, up, up
         _run_tiles(b, r, shape, parts.strips, one, ends)
         activated(b, r, sums, zeros, (lines.count, points.length, r.sums_pitch))
     if merged > 1:
@@ -232,9 +232,9 @@ def _run_tiles(  # noqa: PLR0913 - which points of what
     """Sum lines by tiles: of those that share taps, many at a time or few, or one by one.
 
     The numbers are how many lines there are, where they go and how far apart, how many points
-    they have, and how many places of the last one are missing.
+    and places they have.
     """
-    lines, out, step, length, missing = numbers
+    lines, out, step, length, places = numbers
     in_line, out_line = b.mul(r.apart, r.line), b.mul(r.apart, step)
     tables = [
         place(b, mine.weights, r.at("phase_weights", mine.phase)),
@@ -248,21 +248,32 @@ def _run_tiles(  # noqa: PLR0913 - which points of what
         into = place(b, out, b.mul(turn.index, step))
         left: ir.Value = ir.Constant(I1, 1)
         for size, strip in strips.items():
-            chosen = b.and_(left, _fits(b, shape, size, count, length))
+            chosen = b.and_(left, _fits(b, r, shape, size, strips, (count, length)))
             left = b.and_(left, b.not_(chosen))
             with b.if_then(chosen), covered(b, count, size[0]) as line:
                 ends = place(b, into, b.mul(line, out_line)), place(b, read, b.mul(line, in_line))
                 arguments = [ends[0], mine.bias, ends[1], *tables, in_line, out_line]
-                b.call(strip, [*arguments, length, missing])
+                b.call(strip, [*arguments, length, places])
 
 
-def _fits(
-    b: ir.IRBuilder, shape: KernelShape, size: tuple[int, int], count: ir.Value, length: ir.Value
+def _fits(  # noqa: PLR0913 - which tiles, for what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    size: tuple[int, int],
+    strips: Strips,
+    points: tuple[ir.Value, ir.Value],
 ) -> ir.Value:
     """Tell whether tiles of a size can do so many lines of so many points, and should."""
     lines, vectors = size
+    count, length = points
     fits = b.icmp_signed(">=", count, number(lines))
-    fits = b.and_(fits, b.icmp_signed(">=", length, number(vectors * shape.lanes)))
+    long = b.icmp_signed(">=", length, number(EIGHT * shape.lanes))
+    if vectors > 1:
+        return b.and_(fits, long)
+    if lines > 1 and any(many > 1 for _, many in strips):
+        # Lines that share nothing are better summed one by one, where they are long.
+        fits = b.and_(fits, b.or_(b.not_(long), b.icmp_signed("!=", r.shared, number(0))))
     if lines < EIGHT:
         return fits
     # Tiles of four lines load more for each multiplication, but may end sooner.

@@ -19,7 +19,7 @@ from tconv.plan.pace import few_groups_pay, many_small_groups
 from tconv.plan.phases import len_of_phases
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import Planes, plan_planes
-from tconv.plan.strips import Strips, plan_strips
+from tconv.plan.strips import Strips, lines_are_long, plan_strips
 from tconv.plan.taps import tap_products
 from tconv.plan.tiles import SMALL_TILE, tile_rows
 from tconv.plan.winograd import Winograd, error_bounds, plan_winograd
@@ -31,6 +31,7 @@ KERNELS = {Operand.COARSE: "gather", Operand.FINE: "phases", Operand.WEIGHTS: "c
 LONGER = "takes longer, by estimate"
 FULL = "channels fill vectors by themselves"
 EMPTY = "one channel a group would leave vectors mostly empty"
+TURNED = "would turn every channel's points"
 MANY_PHASES = "the stride makes more phases than there are points"
 
 ALGORITHMS = ("direct", "winograd")  # that a user can ask for
@@ -97,8 +98,8 @@ def _choose_direct(problem: Problem, machine: Machine | None, no_machine: str) -
 
 def _data_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, str], ...]) -> Plan:
     """Return the plan for FINE or COARSE: by estimate, or as depthwise channels lie."""
-    if strips_fit(problem, machine):
-        return _strips(problem, plan_strips(problem, machine), slower)
+    if lines_are_long(problem, machine):
+        return _strips(problem, plan_strips(problem, machine), (("grouped", TURNED), *slower))
     if _groups_are_lanes(problem, machine):
         refused = ((_called(problem, "gather"), EMPTY), ("planes", LONGER), *slower)
         return _grouped(problem, plan_grouped(problem, machine), refused)
@@ -107,14 +108,6 @@ def _data_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, str]
     if not others:
         refused = (("planes", FULL), *refused)
     return PLANNERS[best](problem, machine, refused)
-
-
-def strips_fit(problem: Problem, machine: Machine) -> bool:
-    """Tell whether lines of depthwise channels lie side by side in both arrays, long enough."""
-    layouts = problem.coarse_layout, problem.fine_layout
-    if problem.groups == 1 or problem.coarse_channels * problem.fine_channels > 1:
-        return False
-    return all(layout.words[-1] == "x" for layout in layouts)
 
 
 def _groups_are_lanes(problem: Problem, machine: Machine) -> bool:
@@ -339,8 +332,8 @@ PLANNERS = {
 
 
 KINDS: dict[type, str] = {
-    Gather: "gather", Dots: "dots", Planes: "planes", Strips: "strips", Grouped: "grouped", Cells: "cells",
-    Overlap: "overlap",
+    Gather: "gather", Dots: "dots", Planes: "planes", Strips: "strips", Grouped: "grouped",
+    Cells: "cells", Overlap: "overlap",
 }  # fmt: skip
 """The same names, by recipe."""
 

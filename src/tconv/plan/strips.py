@@ -19,6 +19,7 @@ from tconv.plan.gather import Scratch, axis_numbers, make_record, outer_tables
 from tconv.plan.machine import Machine
 from tconv.plan.overlap import channels_of
 from tconv.plan.phases import AxisPhases, even_phases
+from tconv.plan.planes import longest
 from tconv.problem import Problem
 
 SCALARS = (
@@ -30,6 +31,7 @@ SCALARS = (
     "block", "begin", "end", "blocks", "phases", "span",
     "outer_phases", "most_phases",
     "apart",  # lines from one to the next that shares taps with it
+    "shared",  # whether there are such
     "line", "column_residue", "line_residue", "plane",  # elements of the packed region, from line
     # to line, from residue to residue of the last axis and of the one before, and of a channel
     "column_weights",  # of a written channel
@@ -55,10 +57,12 @@ ARRAYS = (
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
 SIZES = (5, 4, 3, 2, 1)  # taps of a column that tiles keep in registers
+FEW_STEPS = 4  # of a stride, that are parted and mixed fast
 MIXED = (2, 3, 4, 6, 8)  # phases whose points are mixed by whole vectors, not one by one
 MOST_LINES = 64  # of a block: as many zeros as a bias has to spare
 LONG_LINES = 256  # points: longer lines are cut before blocks have few of them
 FEW_LINES = 8  # of a block, that a tile takes at once
+MUCH_AGAIN = 2  # times that what is read is packed: then blocks may leave the first cache
 WORTH = 200_000  # flops of a work item
 ENOUGH_ITEMS = 16
 SLACK = 16  # vectors around the region and the sums that tiles may touch
@@ -97,7 +101,7 @@ def plan_strips(problem: Problem, machine: Machine) -> Strips:
     axes = even_phases(problem)
     depth, wanted = channels_of(problem)
     *outer, last = axes
-    merged = last.step_out if last.step_out in MIXED else 1
+    merged = merged_of(last)
     block = _choose_block(axes, depth * item, last.step_out * item, machine)
     blocks = [-(-(axis.end - axis.begin) // size) for axis, size in zip(axes, block, strict=True)]
     region = _lay_region(axes, block)
@@ -120,6 +124,7 @@ def plan_strips(problem: Problem, machine: Machine) -> Strips:
         **axis_numbers(axes, block, blocks),
         "phases": len(last.ranges) // merged,
         "apart": _lines_apart(axes[-2]),
+        "shared": int(_shares(axes[-2])),
         "line": region.line,
         "column_residue": region.column_residue,
         "line_residue": region.line_residue,
@@ -145,8 +150,40 @@ def plan_strips(problem: Problem, machine: Machine) -> Strips:
     )
 
 
+def lines_are_long(problem: Problem, machine: Machine) -> bool:
+    """Tell whether depthwise channels have lines side by side in both arrays that fill vectors.
+
+    Lines that are written as they are summed may fill half of one.
+    """
+    layouts = problem.coarse_layout, problem.fine_layout
+    if problem.groups == 1 or problem.coarse_channels * problem.fine_channels > 1:
+        return False
+    if any(layout.words[-1] != "x" for layout in layouts):
+        return False
+    last = even_phases(problem)[-1]
+    # Many residues are packed, and many phases stored, one by one.
+    fewest = min(map(len, last.taps))
+    if last.step_in > FEW_STEPS or (
+        last.step_out > FEW_STEPS and (merged_of(last) == 1 or fewest < 2)
+    ):
+        return False
+    points = longest(last) * (2 if last.step_out == 1 else 1)
+    return points >= machine.lanes(problem.dtype)
+
+
+def merged_of(axis: AxisPhases) -> int:
+    """Return how many phases of the last axis are stored side by side."""
+    return axis.step_out if axis.step_out in MIXED else 1
+
+
 def _extents(axes: list[AxisPhases], block: list[int]) -> list[int]:
     return [axis.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)]
+
+
+def _packed_again(axes: list[AxisPhases], block: list[int]) -> float:
+    """Return how often a point is packed, about."""
+    steps = (axis.step_in * size for axis, size in zip(axes, block, strict=True))
+    return math.prod(_extents(axes, block)) / math.prod(steps)
 
 
 def _lay_region(axes: list[AxisPhases], block: list[int]) -> _Region:
@@ -163,7 +200,7 @@ def _lay_region(axes: list[AxisPhases], block: list[int]) -> _Region:
 def _choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machine) -> list[int]:
     """Return how many points of each axis one work item takes: half of the first cache.
 
-    A region that one point nearly fills is packed again for each of them: those may be larger.
+    Or a third of the second one, where less would be packed again and again.
     """
     sizes = [axis.end - axis.begin for axis in axes]
     block = list(sizes)
@@ -172,10 +209,14 @@ def _choose_block(axes: list[AxisPhases], point: int, sums: int, machine: Machin
         block[0] = 1
     while block[-2] > MOST_LINES:
         shrink(block, sizes, last - 1)
-    least = 4 * point * math.prod(axis.span for axis in axes)
-    most = max(machine.l1 // 2, min(least, machine.l2 // 4))
+    enough = FEW_LINES * _lines_apart(axes[-2]) if _shares(axes[-2]) else 1
+    if last == 1 and block[-1] >= LONG_LINES:
+        block[0] = 1
 
     def too_large() -> bool:
+        # Few lines share little, and most of what they read is read again for others.
+        few = block[-2] < min(enough, sizes[-2]) or _packed_again(axes, block) > MUCH_AGAIN
+        most = machine.l2 // 3 if few else machine.l1 // 2
         kept = sums * block[-2] * block[-1]
         return point * math.prod(_extents(axes, block)) > most or kept > most
 
@@ -196,6 +237,12 @@ def _lines_apart(axis: AxisPhases) -> int:
             if len(places) > 1:
                 return places[1][0] - places[0][0]
     return 1
+
+
+def _shares(axis: AxisPhases) -> bool:
+    """Tell whether lines share taps: whether any column has several of them."""
+    columns = (places for offsets in axis.offsets for _, places in _by_residue(axis, offsets))
+    return any(len(places) > 1 for places in columns)
 
 
 def _by_residue(
