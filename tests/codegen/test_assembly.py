@@ -14,10 +14,12 @@ from tconv.codegen.correlate import emit_correlate
 from tconv.codegen.dots import emit_dot_line
 from tconv.codegen.gather import emit_gather
 from tconv.codegen.runs import NARROW_ROWS
+from tconv.codegen.strips import emit_strips
 from tconv.codegen.tile import UNROLL, Tile, emit_tile
 from tconv.jit import emit_assembly
 from tconv.plan.dots import ROWS
 from tconv.plan.machine import AVX2, AVX512, NEON, Machine
+from tconv.plan.strips import SIZES
 from tconv.runtime.kernels import kernel_shape
 
 EMITTERS: dict[str, Callable[[ir.Module, KernelShape], object]] = {
@@ -125,6 +127,20 @@ def test_the_hot_loop_keeps_its_sums_in_registers(name: str, cpu: str, dtype: st
 
     assert len(found) >= 1
     assert [spills(text, lines) for lines in found] == [[]] * len(found)
+
+
+@every_machine
+@pytest.mark.parametrize("phases", [1, 2, 4])
+def test_strips_keep_lines_and_weights_in_registers(cpu: str, phases: int) -> None:
+    """Eight lines by every column of taps; sums of other phases wait outside of the loops."""
+    module = ir.Module("strips")
+    emit_strips(module, replace(kernel_shape("float32", MACHINES[cpu]), rows=(1, phases)))
+    text = emit_assembly(str(module), MACHINES[cpu])
+    busy = [lines for lines in loops(text) if any(map(is_fused, lines))]
+    fused = {sum(map(is_fused, lines)) for lines in busy}
+
+    assert fused >= {8 * taps for taps in SIZES}
+    assert [spills(text, lines) for lines in busy] == [[]] * len(busy)
 
 
 @every_kernel

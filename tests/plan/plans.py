@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from strategies import a_problem, an_axis
 from tconv.errors import InternalError
-from tconv.plan import Correlate, Gather, Overlap, Plan, Planes, correlate_form
+from tconv.plan import Correlate, Gather, Overlap, Plan, Planes, Strips, correlate_form
 from tconv.plan import cells as cells_plan
 from tconv.plan import correlate as correlate_plan
 from tconv.plan import dots as dots_plan
@@ -19,16 +19,17 @@ from tconv.plan import gather as gather_plan
 from tconv.plan import overlap as overlap_plan
 from tconv.plan import parts as parts_plan
 from tconv.plan import planes as planes_plan
+from tconv.plan import strips as strips_plan
 from tconv.plan.cells import Cells
 from tconv.plan.check import check_plan
 from tconv.plan.machine import AVX2, AVX512, NEON, Machine
 from tconv.plan.tiles import tile_rows
 from tconv.problem import Axis, Layout, Operand, Problem
 
-Recipe = Gather | Planes | Correlate | Cells | Overlap
+Recipe = Gather | Planes | Strips | Correlate | Cells | Overlap
 MODULES: dict[type, ModuleType] = {
     Gather: gather_plan, Planes: planes_plan, Correlate: correlate_plan, Cells: cells_plan,
-    Overlap: overlap_plan,
+    Overlap: overlap_plan, Strips: strips_plan,
 }  # fmt: skip
 
 # Caches of some bytes cut even tiny problems into many blocks.
@@ -106,7 +107,7 @@ def as_plan(problem: Problem, recipe: Recipe) -> Plan:
 
 
 def plans(problem: Problem, machine: Machine) -> Iterator[Plan]:
-    """Yield a plan by gather, and by planes where few channels are written or read."""
+    """Yield a plan by gather, and by planes and strips where few channels are written or read."""
     if problem.wanted is Operand.WEIGHTS:
         yield as_plan(problem, plan_correlate(problem, machine))
         return
@@ -120,6 +121,8 @@ def plans(problem: Problem, machine: Machine) -> Iterator[Plan]:
         written, read = read, written
     if written <= few[0] or read <= few[1]:
         yield as_plan(problem, planes_plan.plan_planes(problem, machine))
+    if written <= few[0] and read <= few[0]:
+        yield as_plan(problem, strips_plan.plan_strips(problem, machine))
 
 
 def checked(plan: Plan, machine: Machine) -> Plan:

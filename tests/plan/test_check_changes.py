@@ -21,10 +21,11 @@ from plan.plans import (
     refused,
 )
 from tconv.errors import InternalError
-from tconv.plan import Correlate, Gather, Plan, Planes
+from tconv.plan import Correlate, Gather, Plan, Planes, Strips
 from tconv.plan import correlate as correlate_plan
 from tconv.plan import gather as gather_plan
 from tconv.plan import planes as planes_plan
+from tconv.plan import strips as strips_plan
 from tconv.plan.machine import AVX2
 from tconv.problem import Axis, Operand
 
@@ -32,12 +33,12 @@ from tconv.problem import Axis, Operand
 @cache
 def cut(wanted: Operand, algorithm: str) -> Plan:
     """Plan for caches just small enough for several blocks, of several lines each."""
-    few = algorithm == "planes"
-    problem = a_layer(wanted, 3, 3) if few else a_layer(wanted)
-    problem = replace(problem, groups=7 if few else 2)
+    which = ("gather", "planes", "strips").index(algorithm)
+    problem = a_layer(wanted, 3, 3) if which else a_layer(wanted)
+    problem = replace(problem, groups=7 if which else 2)
     for size in range(100_000, 1000, -1000):
-        plan = [*plans(problem, caches(size))][few]
-        assert isinstance(plan.recipe, Gather | Planes)
+        plan = [*plans(problem, caches(size))][which]
+        assert isinstance(plan.recipe, Gather | Planes | Strips)
         block = plan.recipe.block
         if block[-2] < 5 and math.prod(block[:-1]) > 1:
             return plan
@@ -58,16 +59,24 @@ def at_borders(wanted: Operand) -> Plan:
     return plan
 
 
+@cache
+def deep(wanted: Operand) -> Plan:
+    """Plan strips of three axes: planes of the outer one lie behind each other."""
+    axes = Axis(6, 5, 2, 1, 1, 0), Axis(9, 5, 4, 2, 1, 1), Axis(13, 7, 3, 2, 1, 1)
+    problem = replace(a_layer(wanted, 1, 1), axes=axes, groups=3)
+    return [*plans(problem, caches(20_000))][-1]
+
+
 def all_plans(kind: type[Recipe]) -> list[Plan]:
     """Return the plans of an algorithm that are changed here."""
     if kind is Correlate:
         return [plan_of(case) for case in CASES]
-    algorithm = "planes" if kind is Planes else "gather"
-    borders = [] if kind is Planes else [at_borders(wanted) for wanted in DATA]
-    return borders + [cut(wanted, algorithm) for wanted in DATA]
+    borders = [at_borders(wanted) for wanted in DATA] if kind is Gather else []
+    borders += [deep(wanted) for wanted in DATA] if kind is Strips else []
+    return borders + [cut(wanted, kind.__name__.lower()) for wanted in DATA]
 
 
-@pytest.mark.parametrize("kind", [Gather, Planes, Correlate])
+@pytest.mark.parametrize("kind", [Gather, Planes, Strips, Correlate])
 def test_the_plans_that_are_changed_below_are_right(kind: type[Recipe]) -> None:
     """Or refusing their changes would show nothing."""
     for plan in all_plans(kind):
@@ -86,6 +95,7 @@ UNREAD = {"size_out", "span"}  # of planes, whose phases say it
 FIELDS = [
     *((Gather, name) for name in gather_plan.FIELDS if name not in FREE),
     *((Planes, name) for name in planes_plan.FIELDS if name not in FREE | UNREAD),
+    *((Strips, name) for name in strips_plan.FIELDS if name not in FREE),
     *((Correlate, name) for name in correlate_plan.FIELDS if name not in FREE),
 ]
 
@@ -179,6 +189,36 @@ PLANES_CHANGES = [
 def test_planes_with_one_wrong_number_are_refused(change: Change) -> None:
     """The same for vectors along points."""
     refused(change.apply(cut(Operand.FINE, "planes")))
+
+
+STRIPS_CHANGES = [
+    *(Change(name, -1) for name in ("items", "blocks", "phases", "outer_phases", "chunks")),
+    *(Change(name, by) for name in ("groups", "depth", "columns", "apart") for by in (-1, 1)),
+    *(Change(name, by) for name in ("size_in", "low_in", "step_in", "line") for by in (-1, 1)),
+    *(Change(name, by, 1) for name in ("sizes_in", "lows_in", "read_steps") for by in (-1, 1)),
+    *(Change("segments", by, i) for by in (-1, 1) for i in (0, 3, 7)),
+    *(Change(name, by) for name in ("phase_weights", "segment_start") for by in (-1, 1)),
+    *(Change("segment_counts", by, 3) for by in (-1, 1)),
+    *(Change(name, by) for name in ("step_out", "shift_out", "shared") for by in (-1, 1)),
+    *(Change(name, -1) for name in ("column_weights", "sums_pitch", "sums_apart", "merged")),
+    Change("plane", -1),
+    *(Change("scratch_sums", by) for by in (-200, 10**6)),
+    *(Change("at_once", by) for by in (-1000, 1000)),
+    Change("scratch", -400),
+]
+
+
+@pytest.mark.parametrize("change", STRIPS_CHANGES, ids=str)
+def test_strips_with_one_wrong_number_are_refused(change: Change) -> None:
+    """The same for tiles of lines."""
+    refused(change.apply(cut(Operand.FINE, "strips")))
+
+
+@pytest.mark.parametrize("name", ["line_residue", "column_residue"])
+@pytest.mark.parametrize("by", [-1, 1])
+def test_residues_of_strips_are_packed_where_they_are_read(name: str, by: int) -> None:
+    """With a stride, neighbours that points read lie in planes of their own."""
+    refused(Change(name, by).apply(cut(Operand.COARSE, "strips")))
 
 
 def swap_weights(recipe: Recipe) -> Recipe:

@@ -61,9 +61,11 @@ def _emit_pack_lines(module: ir.Module, shape: KernelShape, step: int) -> ir.Fun
     dtype, lanes = shape.dtype, shape.lanes
     pointers = [FLOATS[dtype].as_pointer(), STORED[dtype].as_pointer()]
     made, b = function(module, f"pack_lines_{step}_{dtype}", [*pointers, *[I64] * 6])
-    target, source, first, count, lines, pitch, down, apart = made.args
-    target.add_attribute("noalias")
-    source.add_attribute("noalias")
+    first, count, lines, pitch, down, apart = made.args[2:]
+    target: ir.Value = made.args[0]
+    source: ir.Value = made.args[1]
+    for argument in made.args[:2]:
+        argument.add_attribute("noalias")
 
     def begin(j: ir.Value) -> ir.Value:
         """Return where a point goes."""
@@ -71,7 +73,8 @@ def _emit_pack_lines(module: ir.Module, shape: KernelShape, step: int) -> ir.Fun
         return b.add(b.mul(b.urem(here, number(step)), apart), b.udiv(here, number(step)))
 
     begins = [begin(number(residue)) for residue in range(step)]
-    whole, left = b.udiv(count, number(step)), lines
+    whole = b.udiv(count, number(step))
+    left: ir.Value = lines
     if step == 1:
         target, source, left = _pack_short(
             b, shape, (target, source), (first, count), made.args[4:7]
@@ -122,7 +125,8 @@ def _pack_short(
         line.carried = [place(b, into, pitch), place(b, read, down)]
         value = widened(b, read, 0, dtype, lanes)
         store(b, b.select(real, value, zeros(value.type)), into, first)
-    return (*line.carried, b.sub(lines, turns))
+    target, source = line.carried
+    return target, source, b.sub(lines, turns)
 
 
 def parted(b: ir.IRBuilder, vectors: Sequence[ir.Value]) -> list[ir.Value]:

@@ -44,7 +44,7 @@ Enough sums of a phase to hide how long one takes.  Those of other phases wait i
 def strip_meaning(
     start: float,
     data: npt.NDArray[np.floating],
-    columns: Sequence[tuple[int, Sequence[float]]],
+    columns: Sequence[tuple[int, npt.NDArray[np.floating]]],
     lines: int,
     in_line: int,
 ) -> npt.NDArray[np.floating]:
@@ -84,21 +84,27 @@ def emit_strip(
     lines, vectors = size
     scalar = FLOATS[shape.dtype]
     pointer, table = scalar.as_pointer(), I64.as_pointer()
-    written = STORED[shape.dtype].as_pointer() if rounds else pointer
+    written = STORED[shape.dtype] if rounds else scalar
     name = f"strip_{shape.dtype}_{lines}x{vectors}x{phases}{'_rounds' if rounds else ''}"
-    arguments = [written, scalar, pointer, pointer, table, table, *[I64] * 4]
+    arguments = [written.as_pointer(), scalar, pointer, pointer, table, table, *[I64] * 4]
     made, b = function(module, name, arguments)
     out, start, data, weights, segments, counts = made.args[:6]
     in_line, out_line, length, places = made.args[6:]
     for argument in (out, data, weights, segments, counts):
         argument.add_attribute("noalias")
-    room = b.alloca(written.pointee, number(2 * shape.lanes))
+    room = b.alloca(written, number(2 * shape.lanes))
+    # Where sums of phases wait for the others: LLVM would rather keep some in registers, and
+    # move others in every turn of a loop.
+    waiting = max(1, (phases - 1) * lines * vectors)
+    kept = opaque(b, b.alloca(scalar, number(waiting * shape.lanes)))
     begun = splat(b, start, shape.lanes)
     tile = number(shape.lanes * vectors)
     # Shorter lines are summed as one vector.
     padded = larger(b, length, tile)
     with covered(b, padded, shape.lanes * vectors) as x:
-        here, first, taken = place(b, data, x), number(0), weights
+        here = place(b, data, x)
+        first: ir.Value = number(0)
+        taken: ir.Value = weights
         sums: list[list[ir.Value]] = []
         for phase in range(phases):
             carried = [taken, *[begun] * (lines * vectors)]
@@ -110,7 +116,13 @@ def emit_strip(
                     segment.carried = _multiply(b, shape, sizes, read, in_line, segment.carried)
                 first, carried = last, segment.carried
             taken, *totals = carried
+            if phase < phases - 1:
+                for k, total in enumerate(totals):
+                    store(b, total, kept, (phase * lines * vectors + k) * shape.lanes)
             sums.append(totals)
+        for phase in range(phases - 1):
+            places_of = range(phase * lines * vectors, (phase + 1) * lines * vectors)
+            sums[phase] = [load(b, kept, k * shape.lanes, begun.type) for k in places_of]
         ends = b.icmp_signed("==", b.add(x, tile), padded)
         cut = b.select(ends, b.sub(b.mul(padded, number(phases)), places), number(0))
         # What is written behind a line is written again as the next one, where that lies there

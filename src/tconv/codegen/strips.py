@@ -141,7 +141,7 @@ def _run_groups(  # noqa: PLR0913 - which groups of what
         written = stores(b, r, block, outer.index)
         step = written.step(b.sub(r.outer, number(1)))
         with first_lines(b, r, block, lines, read, written) as (_, count, places):
-            some = _Lines(outer.index, count, *places, step)
+            some = _Lines(outer.index, count, places[0], places[1], step)
             with counted(b, r.phases) as x:
                 points = points_of(b, r, block, x.index)
                 with b.if_then(b.icmp_signed(">", points.length, number(0)), likely=True):

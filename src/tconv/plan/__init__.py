@@ -11,6 +11,7 @@ from tconv.plan.machine import Machine
 from tconv.plan.overlap import Overlap
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import Planes
+from tconv.plan.strips import Strips
 from tconv.plan.taps import TapProducts, tap_products
 from tconv.plan.thin import Thin, thinned
 from tconv.plan.winograd import Winograd
@@ -28,6 +29,7 @@ __all__ = [
     "Plan",
     "Planes",
     "Step",
+    "Strips",
     "TapProducts",
     "Thin",
     "Winograd",

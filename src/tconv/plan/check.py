@@ -12,6 +12,7 @@ from tconv.plan.check_gather import GatherRun
 from tconv.plan.check_grouped import check_grouped, check_grouped_weights
 from tconv.plan.check_overlap import OverlapRun
 from tconv.plan.check_planes import PlanesRun
+from tconv.plan.check_strips import StripsRun
 from tconv.plan.check_winograd import check_winograd
 from tconv.plan.correlate import Correlate
 from tconv.plan.gather import Gather
@@ -20,6 +21,7 @@ from tconv.plan.grouped_weights import GroupedWeights
 from tconv.plan.overlap import Overlap
 from tconv.plan.plan import Plan
 from tconv.plan.planes import Planes
+from tconv.plan.strips import Strips
 from tconv.plan.winograd import Winograd
 
 
@@ -35,6 +37,8 @@ def check_plan(plan: Plan, *, tile_rows: int) -> None:
         CellsRun(problem, recipe).check(tile_rows)
     elif isinstance(recipe, Planes):
         PlanesRun(problem, recipe).check()
+    elif isinstance(recipe, Strips):
+        StripsRun(problem, recipe).check()
     elif isinstance(recipe, Overlap):
         OverlapRun(problem, recipe, tile_rows).check()
     elif isinstance(recipe, Correlate):

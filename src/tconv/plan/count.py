@@ -31,6 +31,7 @@ from tconv.plan.phases import (
 from tconv.plan.plan import Plan
 from tconv.plan.planes import Planes
 from tconv.plan.stretches import ROWS
+from tconv.plan.strips import Strips, whole_lines
 from tconv.plan.tiles import whole_tiles
 from tconv.plan.winograd import Winograd
 from tconv.plan.winograd_axis import cut_axes, products_a_patch
@@ -73,6 +74,8 @@ def count_plan(plan: Plan, tile_rows: int) -> Count:
         numbers = _gather(problem, recipe, tile_rows)
     elif isinstance(recipe, Planes):
         numbers = _planes(problem, recipe)
+    elif isinstance(recipe, Strips):
+        numbers = _strips(problem, recipe)
     elif isinstance(recipe, Overlap):
         numbers = _overlap(problem, recipe, tile_rows)
     elif isinstance(recipe, Grouped):
@@ -131,6 +134,19 @@ def _planes(problem: Problem, recipe: Planes) -> Numbers:
     packed = depth * _read(axes[:-1], blocks[:-1]) * len(blocks[-1]) * whole
     groups = problem.groups
     return groups * done, groups * packed, groups * stored, groups * recipe.group_weights
+
+
+def _strips(problem: Problem, recipe: Strips) -> Numbers:
+    axes = even_phases(problem)
+    depth, wanted = channels_of(problem)
+    done = stored = 0
+    for taps, (*far, lines, length), times in _phases(axes, recipe.block):
+        points = times * math.prod(far) * whole_lines(lines) * _up(length, recipe.lanes)
+        done += taps * depth * wanted * points
+        stored += wanted * points
+    packed = depth * _read(axes, _blocks(axes, recipe.block))
+    groups = problem.groups
+    return groups * done, groups * packed, groups * stored, groups * len(recipe.taps) * wanted
 
 
 def _overlap(problem: Problem, recipe: Overlap, tile_rows: int) -> Numbers:

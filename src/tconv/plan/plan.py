@@ -11,6 +11,7 @@ from tconv.plan.grouped_weights import GroupedWeights
 from tconv.plan.hops import Hops
 from tconv.plan.overlap import Overlap
 from tconv.plan.planes import Planes
+from tconv.plan.strips import Strips
 from tconv.plan.taps import TapProducts
 from tconv.plan.thin import Thin
 from tconv.plan.winograd import Winograd
@@ -40,6 +41,7 @@ class Plan:
         | Gather
         | Cells
         | Planes
+        | Strips
         | Overlap
         | Grouped
         | GroupedWeights

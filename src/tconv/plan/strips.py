@@ -171,6 +171,18 @@ def lines_are_long(problem: Problem, machine: Machine) -> bool:
     return points >= machine.lanes(problem.dtype)
 
 
+def whole_lines(lines: int) -> int:
+    """Return how many lines tiles take for so many that share taps.
+
+    >>> [whole_lines(lines) for lines in (3, 5, 9, 14)]
+    [3, 8, 12, 16]
+    """
+    if lines < FEW_LINES // 2:
+        return lines
+    eights, fours = (-(-lines // size) * size for size in (FEW_LINES, FEW_LINES // 2))
+    return eights if lines >= FEW_LINES and 8 * eights <= 9 * fours else fours
+
+
 def merged_of(axis: AxisPhases) -> int:
     """Return how many phases of the last axis are stored side by side."""
     return axis.step_out if axis.step_out in MIXED else 1
