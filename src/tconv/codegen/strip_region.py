@@ -25,9 +25,9 @@ from tconv.codegen.build import (
 from tconv.codegen.plane_rows import emit_pack_planes
 from tconv.codegen.rows import zero_fill
 from tconv.codegen.stored import covered, if_enough, widened
+from tconv.plan.strips import STEPS
 
 SHORT = 4  # lanes of shorter vectors, for lines that fill no whole one
-STEPS = (1, 2, 3, 4)  # whose residues are parted by whole vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Packers:
 
 def emit_packers(module: ir.Module, shape: KernelShape) -> Packers:
     """Emit what copies lines."""
-    steps = {step: _emit_pack_lines(module, shape, step) for step in STEPS}
+    steps = {step: _emit_pack_lines(module, shape, step) for step in range(1, STEPS + 1)}
     return Packers(steps, emit_pack_planes(module, shape))
 
 

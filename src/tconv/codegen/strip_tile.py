@@ -29,9 +29,9 @@ from tconv.plan.strips import SIZES
 ALONE = (1, 1)
 TILES: dict[int, tuple[tuple[int, int], ...]] = {
     1: ((8, 1), (4, 1), (1, 8), ALONE),
-    2: ((8, 1), (4, 1), ALONE),
-    3: ((8, 1), (4, 1), ALONE),
-    4: ((8, 1), (4, 1), ALONE),
+    2: ((8, 1), (4, 1), (1, 4), ALONE),
+    3: ((8, 1), (4, 1), (1, 4), ALONE),
+    4: ((8, 1), (4, 1), (1, 4), ALONE),
     6: ((4, 1), ALONE),
     8: ((4, 1), ALONE),
 }

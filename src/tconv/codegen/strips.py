@@ -268,10 +268,11 @@ def _fits(  # noqa: PLR0913 - which tiles, for what
     lines, vectors = size
     count, length = points
     fits = b.icmp_signed(">=", count, number(lines))
-    long = b.icmp_signed(">=", length, number(EIGHT * shape.lanes))
+    wide = max(many for _, many in strips)
+    long = b.icmp_signed(">=", length, number(wide * shape.lanes))
     if vectors > 1:
         return b.and_(fits, long)
-    if lines > 1 and any(many > 1 for _, many in strips):
+    if lines > 1 and wide > 1:
         # Lines that share nothing are better summed one by one, where they are long.
         fits = b.and_(fits, b.or_(b.not_(long), b.icmp_signed("!=", r.shared, number(0))))
     if lines < EIGHT:

@@ -57,7 +57,8 @@ ARRAYS = (
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
 SIZES = (5, 4, 3, 2, 1)  # taps of a column that tiles keep in registers
-FEW_STEPS = 4  # of a stride, that are parted and mixed fast
+STEPS = 4  # of a stride at most, whose residues are parted by whole vectors
+FEW_RESIDUES, FEW_PHASES = 2, 4  # that are parted, or mixed, fast
 MIXED = (2, 3, 4, 6, 8)  # phases whose points are mixed by whole vectors, not one by one
 MOST_LINES = 64  # of a block: as many zeros as a bias has to spare
 LONG_LINES = 256  # points: longer lines are cut before blocks have few of them
@@ -161,11 +162,11 @@ def lines_are_long(problem: Problem, machine: Machine) -> bool:
     if any(layout.words[-1] != "x" for layout in layouts):
         return False
     last = even_phases(problem)[-1]
-    # Many residues are packed, and many phases stored, one by one.
-    fewest = min(map(len, last.taps))
-    if last.step_in > FEW_STEPS or (
-        last.step_out > FEW_STEPS and (merged_of(last) == 1 or fewest < 2)
-    ):
+    # To part residues and to mix phases takes as long as few taps: long strides have enough only
+    # in long windows, and some are parted and mixed one by one.
+    few = len(last.taps[0]) < 2 * last.step_in or min(map(len, last.taps)) < 2
+    fast = last.step_in <= STEPS and last.step_out in (1, *MIXED)
+    if not fast or (few and (last.step_in > FEW_RESIDUES or last.step_out > FEW_PHASES)):
         return False
     points = longest(last) * (2 if last.step_out == 1 else 1)
     return points >= machine.lanes(problem.dtype)
