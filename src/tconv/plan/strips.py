@@ -60,6 +60,7 @@ SIZES = (5, 4, 3, 2, 1)  # taps of a column that tiles keep in registers
 STEPS = 4  # of a stride at most, whose residues are parted by whole vectors
 FEW_RESIDUES, FEW_PHASES = 2, 4  # that are parted, or mixed, fast
 MIXED = (2, 3, 4, 6, 8)  # phases whose points are mixed by whole vectors, not one by one
+MOST_PRODUCTS = 4  # of channels read and written, of a group
 MOST_LINES = 64  # of a block: as many zeros as a bias has to spare
 LONG_LINES = 256  # points: longer lines are cut before blocks have few of them
 FEW_LINES = 8  # of a block, that a tile takes at once
@@ -152,14 +153,17 @@ def plan_strips(problem: Problem, machine: Machine) -> Strips:
 
 
 def lines_are_long(problem: Problem, machine: Machine) -> bool:
-    """Tell whether depthwise channels have lines side by side in both arrays that fill vectors.
+    """Tell whether channels have lines side by side in both arrays that fill vectors.
 
-    Lines that are written as they are summed may fill half of one.
+    Lines that are written as they are summed may fill half of one.  Several channels share what
+    they read: only many small groups are better summed one channel after the other.
     """
-    layouts = problem.coarse_layout, problem.fine_layout
-    if problem.groups == 1 or problem.coarse_channels * problem.fine_channels > 1:
+    lanes = machine.lanes(problem.dtype)
+    coarse, fine = problem.coarse_channels, problem.fine_channels
+    if coarse * fine > (MOST_PRODUCTS if problem.groups >= lanes else 1):
         return False
-    if any(layout.words[-1] != "x" for layout in layouts):
+    both = (problem.coarse_layout, coarse), (problem.fine_layout, fine)
+    if any(layout.words[-1] != "x" and problem.groups * channels > 1 for layout, channels in both):
         return False
     last = even_phases(problem)[-1]
     # To part residues and to mix phases takes as long as few taps: long strides have enough only
@@ -169,7 +173,7 @@ def lines_are_long(problem: Problem, machine: Machine) -> bool:
     if not fast or (few and (last.step_in > FEW_RESIDUES or last.step_out > FEW_PHASES)):
         return False
     points = longest(last) * (2 if last.step_out == 1 else 1)
-    return points >= machine.lanes(problem.dtype)
+    return points >= lanes
 
 
 def whole_lines(lines: int) -> int:
