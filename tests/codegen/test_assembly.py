@@ -14,12 +14,13 @@ from tconv.codegen.correlate import emit_correlate
 from tconv.codegen.dots import emit_dot_line
 from tconv.codegen.gather import emit_gather
 from tconv.codegen.runs import NARROW_ROWS
+from tconv.codegen.strip_tile import TILES
 from tconv.codegen.strips import emit_strips
 from tconv.codegen.tile import UNROLL, Tile, emit_tile
 from tconv.jit import emit_assembly
 from tconv.plan.dots import ROWS
 from tconv.plan.machine import AVX2, AVX512, NEON, Machine
-from tconv.plan.strips import SIZES
+from tconv.plan.strips import most_at_once
 from tconv.runtime.kernels import kernel_shape
 
 EMITTERS: dict[str, Callable[[ir.Module, KernelShape], object]] = {
@@ -132,14 +133,15 @@ def test_the_hot_loop_keeps_its_sums_in_registers(name: str, cpu: str, dtype: st
 @every_machine
 @pytest.mark.parametrize("phases", [1, 2, 4])
 def test_strips_keep_lines_and_weights_in_registers(cpu: str, phases: int) -> None:
-    """Eight lines by every column of taps; sums of other phases wait outside of the loops."""
+    """All lines by every column of taps; sums of other phases wait outside of the loops."""
     module = ir.Module("strips")
     emit_strips(module, replace(kernel_shape("float32", MACHINES[cpu]), rows=(1, phases)))
     text = emit_assembly(str(module), MACHINES[cpu])
     busy = [lines for lines in loops(text) if any(map(is_fused, lines))]
     fused = {sum(map(is_fused, lines)) for lines in busy}
+    sizes = range(1, most_at_once(phases) + 1)
 
-    assert fused >= {8 * taps for taps in SIZES}
+    assert fused >= {TILES[phases][0][0] * taps for taps in sizes}
     assert [spills(text, lines) for lines in busy] == [[]] * len(busy)
 
 

@@ -24,21 +24,23 @@ from tconv.codegen.build import (
 )
 from tconv.codegen.plane_rows import interleaved
 from tconv.codegen.stored import covered, rounded
-from tconv.plan.strips import SIZES
+from tconv.plan.strips import SIZES, most_at_once
 
 ALONE = (1, 1)
 TILES: dict[int, tuple[tuple[int, int], ...]] = {
     1: ((8, 1), (4, 1), (1, 8), ALONE),
     2: ((8, 1), (4, 1), (1, 4), ALONE),
     3: ((8, 1), (4, 1), (1, 4), ALONE),
-    4: ((8, 1), (4, 1), (1, 4), ALONE),
+    4: ((4, 1), (1, 4), ALONE),
     6: ((4, 1), ALONE),
     8: ((4, 1), ALONE),
 }
 """By phases that are stored side by side: lines and vectors of tiles.
 
-Enough sums of a phase to hide how long one takes.  Those of other phases wait in memory.
+Enough sums of a phase to hide how long one takes.
 """
+UNROLLED = 4  # phases; code for more would take long to compile
+RARE = ((4, 1), ALONE)  # tiles for what is not stored at once, of several phases
 
 
 def strip_meaning(
@@ -76,10 +78,11 @@ def emit_strip(
 
     ``out[l * out_line + x] = start + sum of weights[s, k] * data[segments[s] + (l + k) * in_line
     + x]`` for ``length`` points x of so many lines, at least those of a tile, over ``counts[i]``
-    columns s of ``SIZES[i]`` taps k.  Of several ``phases``, each with columns of its own behind
-    those of the one before, points lie side by side: ``x * phases + p``; a line has so many
-    ``places`` of them, all but less than a vector, or half of one.  One that ``rounds`` writes sums
-    as arrays hold them.
+    columns s of ``SIZES[i]`` taps k, of as many as tiles of the shape's phases take.
+
+    Of several ``phases``, each with columns of its own behind those of the one before, points lie
+    side by side: ``x * phases + p``; a line has so many ``places`` of them, all but less than a
+    vector, or half of one.  One that ``rounds`` writes sums as arrays hold them.
     """
     lines, vectors = size
     scalar = FLOATS[shape.dtype]
@@ -92,37 +95,15 @@ def emit_strip(
     in_line, out_line, length, places = made.args[6:]
     for argument in (out, data, weights, segments, counts):
         argument.add_attribute("noalias")
-    room = b.alloca(written, number(2 * shape.lanes))
-    # Where sums of phases wait for the others: LLVM would rather keep some in registers, and
-    # move others in every turn of a loop.
-    waiting = max(1, (phases - 1) * lines * vectors)
-    kept = opaque(b, b.alloca(scalar, number(waiting * shape.lanes)))
+    kept = opaque(b, b.alloca(scalar, number(phases * lines * vectors * shape.lanes)))
+    last_two = b.alloca(written, number(2 * shape.lanes))
     begun = splat(b, start, shape.lanes)
     tile = number(shape.lanes * vectors)
     # Shorter lines are summed as one vector.
     padded = larger(b, length, tile)
     with covered(b, padded, shape.lanes * vectors) as x:
-        here = place(b, data, x)
-        first: ir.Value = number(0)
-        taken: ir.Value = weights
-        sums: list[list[ir.Value]] = []
-        for phase in range(phases):
-            carried = [taken, *[begun] * (lines * vectors)]
-            for kind, taps in enumerate(SIZES):
-                last = b.add(first, load(b, counts, phase * len(SIZES) + kind))
-                with counted(b, last, carried, first=first) as segment:
-                    read = opaque(b, place(b, here, load(b, segments, segment.index)))
-                    sizes = lines, vectors, taps
-                    segment.carried = _multiply(b, shape, sizes, read, in_line, segment.carried)
-                first, carried = last, segment.carried
-            taken, *totals = carried
-            if phase < phases - 1:
-                for k, total in enumerate(totals):
-                    store(b, total, kept, (phase * lines * vectors + k) * shape.lanes)
-            sums.append(totals)
-        for phase in range(phases - 1):
-            places_of = range(phase * lines * vectors, (phase + 1) * lines * vectors)
-            sums[phase] = [load(b, kept, k * shape.lanes, begun.type) for k in places_of]
+        tables = place(b, data, x), segments, in_line
+        sums = _sum_phases(b, shape, (size, phases), (begun, counts, weights), tables, kept)
         ends = b.icmp_signed("==", b.add(x, tile), padded)
         cut = b.select(ends, b.sub(b.mul(padded, number(phases)), places), number(0))
         # What is written behind a line is written again as the next one, where that lies there
@@ -137,9 +118,81 @@ def emit_strip(
                 for total in interleaved(b, [each[line * vectors + v] for each in sums])
             ]
             short = cut if line == lines - 1 else b.select(follow, number(0), cut)
-            _store(b, place(b, out, along), room, mixed, short)
+            _store(b, place(b, out, along), last_two, mixed, short)
     b.ret_void()
     return made
+
+
+def _sum_phases(  # noqa: PLR0913 - what is summed
+    b: ir.IRBuilder,
+    shape: KernelShape,
+    baked: tuple[tuple[int, int], int],
+    starts: tuple[ir.Value, ir.Value, ir.Value],
+    tables: tuple[ir.Value, ir.Value, ir.Value],
+    kept: ir.Value,
+) -> list[list[ir.Value]]:
+    """Return the sums of all phases; those of others wait in memory while one is summed.
+
+    LLVM would rather hold some of them in registers, and move others in every turn of a loop.
+    """
+    size, phases = baked
+    begun, counts, weights = starts
+    pitch = size[0] * size[1] * shape.lanes
+
+    def one(p: ir.Value, begins: tuple[ir.Value, ir.Value]) -> list[ir.Value]:
+        mine = place(b, counts, b.mul(p, number(len(SIZES))))
+        return _sum_phase(b, shape, size, (begun, mine), tables, begins)
+
+    def keep(p: ir.Value, totals: Sequence[ir.Value]) -> None:
+        into = place(b, kept, b.mul(p, number(pitch)))
+        for k, total in enumerate(totals):
+            store(b, total, into, k * shape.lanes)
+
+    first: ir.Value = number(0)
+    taken: ir.Value = weights
+    totals: list[ir.Value] = []
+    if phases > UNROLLED:
+        with counted(b, number(phases), [first, taken]) as phase:
+            first, taken, *found = one(phase.index, (phase.carried[0], phase.carried[1]))
+            keep(phase.index, found)
+            phase.carried = [first, taken]
+    else:
+        for p in range(phases):
+            first, taken, *totals = one(number(p), (first, taken))
+            if p < phases - 1:
+                keep(number(p), totals)
+    waiting = phases - bool(totals)
+    places = [range(p * pitch, (p + 1) * pitch, shape.lanes) for p in range(waiting)]
+    sums = [[load(b, kept, place_of, begun.type) for place_of in some] for some in places]
+    return [*sums, totals] if totals else sums
+
+
+def _sum_phase(  # noqa: PLR0913 - what is summed
+    b: ir.IRBuilder,
+    shape: KernelShape,
+    size: tuple[int, int],
+    starts: tuple[ir.Value, ir.Value],
+    tables: tuple[ir.Value, ir.Value, ir.Value],
+    begins: tuple[ir.Value, ir.Value],
+) -> list[ir.Value]:
+    """Return a phase's sums, behind the first segment and weight of the next phase.
+
+    Starts are what sums begin with, and how many columns there are of each size; tables are the
+    data, segments and the step from line to line; begins are this phase's first segment and weight.
+    """
+    begun, counts = starts
+    data, segments, in_line = tables
+    first, taken = begins
+    carried = [taken, *[begun] * (size[0] * size[1])]
+    for kind, taps in enumerate(SIZES):
+        if taps > most_at_once(shape.rows[1]):
+            continue
+        last = b.add(first, load(b, counts, kind))
+        with counted(b, last, carried, first=first) as segment:
+            read = opaque(b, place(b, data, load(b, segments, segment.index)))
+            segment.carried = _multiply(b, shape, (*size, taps), read, in_line, segment.carried)
+        first, carried = last, segment.carried
+    return [first, *carried]
 
 
 def _store(

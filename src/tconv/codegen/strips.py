@@ -24,7 +24,7 @@ from tconv.codegen.plane_rows import emit_store_phases, emit_store_planes
 from tconv.codegen.points import Points, points_of, settle_phase
 from tconv.codegen.stored import covered
 from tconv.codegen.strip_region import Packers, clear_region, emit_packers, pack_strips_region
-from tconv.codegen.strip_tile import TILES, emit_strip
+from tconv.codegen.strip_tile import RARE, TILES, emit_strip
 from tconv.plan.strips import ARRAYS, FIELDS, SIZES
 
 EIGHT = 8  # lines of the largest tiles
@@ -84,7 +84,8 @@ def emit_strips(module: ir.Module, shape: KernelShape) -> ir.Function:
     """
     pointer, stored = FLOATS[shape.dtype].as_pointer(), STORED[shape.dtype].as_pointer()
     merged, rounds = shape.rows[1], stored != pointer
-    strips = {size: emit_strip(module, shape, size) for size in TILES[1]}
+    often = TILES[1] if merged == 1 else RARE
+    strips = {size: emit_strip(module, shape, size) for size in often}
     direct = strips
     if merged > 1 or rounds:
         sizes = TILES.get(merged, ())

@@ -112,7 +112,7 @@ def plan_strips(problem: Problem, machine: Machine) -> Strips:
     chunk = max(1, min(problem.groups, problem.groups * math.prod(blocks) // few))
     at_once = min(at_once, chunk)
     chunks = -(-problem.groups // chunk)
-    arrays, taps = _phase_tables(axes, region, depth)
+    arrays, taps = _phase_tables(axes, region, depth, merged)
     pitch = -(-block[-1] // lanes) * lanes
     scratch = Scratch(item)
     scratch.take(at_once * depth * region.plane + SLACK * lanes)
@@ -186,6 +186,14 @@ def whole_lines(lines: int) -> int:
         return lines
     eights, fours = (-(-lines // size) * size for size in (FEW_LINES, FEW_LINES // 2))
     return eights if lines >= FEW_LINES and 8 * eights <= 9 * fours else fours
+
+
+def most_at_once(merged: int) -> int:
+    """Return how many taps of a column tiles of so many phases keep in registers.
+
+    Those of long strides have few; code for more would take long to compile.
+    """
+    return SIZES[0] if merged <= 2 else 3 if merged <= FEW_PHASES else 2
 
 
 def merged_of(axis: AxisPhases) -> int:
@@ -276,13 +284,13 @@ def _by_residue(
             yield residue, places
 
 
-def _pieces(axis: AxisPhases, phase: int, region: _Region) -> list[tuple[int, Tap]]:
+def _pieces(axis: AxisPhases, phase: int, region: _Region, merged: int) -> list[tuple[int, Tap]]:
     """Return the columns of taps of a phase: where the first reads, and which they are."""
     found = []
     taps, apart = axis.taps[phase], _lines_apart(axis)
     for residue, places in _by_residue(axis, axis.offsets[phase]):
         steps = {later - line for (line, _), (later, _) in pairwise(places)}
-        at_once = SIZES[0] if steps <= {apart} else 1
+        at_once = most_at_once(merged) if steps <= {apart} else 1
         count = -(-len(places) // at_once)
         ends = [len(places) * part // count for part in range(count + 1)]
         for begin, end in pairwise(ends):
@@ -292,13 +300,13 @@ def _pieces(axis: AxisPhases, phase: int, region: _Region) -> list[tuple[int, Ta
 
 
 def _phase_tables(
-    axes: list[AxisPhases], region: _Region, depth: int
+    axes: list[AxisPhases], region: _Region, depth: int, merged: int
 ) -> tuple[dict[str, list[int]], list[Tap]]:
     """Return where each phase's columns of taps read, and in which order weights are packed."""
     *far, lines, last = axes
     arrays: dict[str, list[int]] = {name: [] for name in ARRAYS}
     packed: list[Tap] = []
-    columns = [_pieces(lines, phase, region) for phase in range(len(lines.ranges))]
+    columns = [_pieces(lines, phase, region, merged) for phase in range(len(lines.ranges))]
     points = [
         [
             (divmod(offset - last.low, last.step_in), tap)
