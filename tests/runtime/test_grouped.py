@@ -1,7 +1,6 @@
 """Grouped layers on real arrays: any layout, any caches, the same bits for any threads."""
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -13,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tconv
+from runtime.machines import caches
 from strategies import DATA, WEIGHTS, an_axis, as_float64, whole_numbers
 from tconv import engine, reference
 from tconv.plan.grouped import Grouped, plan_grouped
@@ -22,7 +22,7 @@ from tconv.plan.stretches import ROWS
 from tconv.problem import DTYPES, Activation, Axis, Layout, Operand, Problem, numpy_dtype
 from tconv.runtime import kernels
 from tconv.runtime.grouped import GroupedRunner, GroupedWeightsRunner
-from tconv.threads import get_num_threads, set_num_threads
+from tconv.threads import set_num_threads
 
 Array = npt.NDArray[Any]
 
@@ -32,19 +32,6 @@ HOLES = Axis(17, 9, 3, 2, 2, 2)
 LONG = Axis(75, 20, 7, 1, 3, 0)
 GUARD = 99
 every_wanted = pytest.mark.parametrize("wanted", list(Operand))
-
-
-@pytest.fixture(autouse=True)
-def _threads() -> Iterator[None]:
-    """Leave the number of threads as it was."""
-    before = get_num_threads()
-    yield
-    set_num_threads(before)
-
-
-def caches(first: int, second: int) -> Machine:
-    """Return this machine with caches of so many bytes: plans are cut, kernels are the same."""
-    return replace(kernels.machine(), l1=first, l2=second, l3=16 * second)
 
 
 def computed(problem: Problem, machine: Machine, arrays: tuple[Array, Array]) -> Array:

@@ -1,6 +1,5 @@
 """Strips on real arrays: any layout, any caches, the same bits for any threads and company."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -12,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tconv
+from runtime.machines import caches
 from strategies import DATA, WEIGHTS, an_axis, as_float64, whole_numbers
 from tconv import engine, reference
 from tconv.plan.machine import Machine
@@ -19,7 +19,7 @@ from tconv.plan.strips import Strips, plan_strips
 from tconv.problem import DTYPES, Activation, Axis, Layout, Operand, Problem, numpy_dtype
 from tconv.runtime import kernels
 from tconv.runtime.strips import StripsRunner
-from tconv.threads import get_num_threads, set_num_threads
+from tconv.threads import set_num_threads
 
 Array = npt.NDArray[Any]
 
@@ -27,19 +27,6 @@ LANES = kernels.machine().lanes("float32")
 LINES = Layout("n gc x"), Layout("n gf x"), Layout("gc f x")
 GUARD = 99
 both_ways = pytest.mark.parametrize("wanted", [Operand.FINE, Operand.COARSE])
-
-
-@pytest.fixture(autouse=True)
-def _threads() -> Iterator[None]:
-    """Leave the number of threads as it was."""
-    before = get_num_threads()
-    yield
-    set_num_threads(before)
-
-
-def caches(first: int, second: int) -> Machine:
-    """Return this machine with caches of so many bytes: plans are cut, kernels are the same."""
-    return replace(kernels.machine(), l1=first, l2=second, l3=16 * second)
 
 
 def arrays_of(problem: Problem, seed: int = 0) -> tuple[Array, Array]:

@@ -4,19 +4,15 @@ One channel of one group is followed, point after point; that the others lie bes
 at by their stretches.
 """
 
-import math
 from itertools import product
 from operator import add, mul
 
 from tconv.plan import planes
 from tconv.plan.check_record import (
     Block,
-    Outputs,
-    Point,
+    DataRun,
     Reads,
-    Record,
     Region,
-    Scratch,
     all_blocks,
     apart,
     demand,
@@ -26,30 +22,21 @@ from tconv.plan.check_record import (
     target_line,
 )
 from tconv.plan.planes import Planes
-from tconv.problem import Operand, Problem
+from tconv.problem import Problem
 
 
-class PlanesRun:
+class PlanesRun(DataRun):
     """One chunk of groups, block after block, as compiled planes do it."""
 
     def __init__(self, problem: Problem, recipe: Planes) -> None:
-        self.problem, self.recipe = problem, recipe
-        self.r = Record(recipe.record, planes.SCALARS, planes.ARRAYS)
-        self.scratch = Scratch(self.r, recipe.scratch, problem.dtype)
-        source = Operand.COARSE if problem.wanted is Operand.FINE else Operand.FINE
-        self.source: Point = problem.batch, *problem.spatial(source)
-        target = problem.batch, *problem.spatial(problem.wanted)
-        self.outputs = Outputs(target, problem.axes, problem.wanted)
+        super().__init__(problem, recipe, (planes.SCALARS, planes.ARRAYS))
+        self.recipe = recipe
         self.groups = 0
 
     def check(self) -> None:
         """Run every block, then look whether anything was left out."""
-        r, problem, recipe = self.r, self.problem, self.recipe
-        channels = problem.coarse_channels, problem.fine_channels
-        sizes = channels if problem.wanted is Operand.FINE else channels[::-1]
-        found = (r.outer, r.groups, r.depth, r.columns)
-        due = (len(problem.axes), problem.groups, *sizes)
-        demand(found == due, "sizes are not the problem's", found)
+        r, recipe = self.r, self.recipe
+        self.groups = max(self.check_sizes(recipe.items))
         starts = [min(panel * recipe.rows, r.columns - recipe.rows) for panel in range(r.panels)]
         every = {start + row for start in starts for row in range(recipe.rows)}
         demand(every == {*range(r.columns)}, "panels are not all written channels", starts)
@@ -57,8 +44,7 @@ class PlanesRun:
         ways = (1, r.columns), (r.panels, recipe.rows)
         demand(passes in ways, "passes are not for all panels or for one each", passes)
         demand(r.run in (1, r.depth), "a segment has other channels than there are", r.run)
-        r.positive("chunk", "chunks", "step_in", "row", "residue", "phases", "outer_phases")
-        r.room(dict.fromkeys(("source_steps", "target_steps"), r.outer))
+        r.positive("row", "residue")
         r.room({"segments_in_place": len(r.arrays["segments"])})
         demand(r.in_place == 0, "only calls know whether blocks are read in place", r.in_place)
         missed = recipe.merged == 1 and 0 in r.arrays["segment_counts"]
@@ -66,12 +52,6 @@ class PlanesRun:
         demand(
             r.unpacked in {0, int(r.step_in == 1)}, "residues are read where they lie", r.unpacked
         )
-        chunks = [min(r.groups - chunk * r.chunk, r.chunk) for chunk in range(r.chunks)]
-        whole = min(chunks) > 0 and sum(chunks) == r.groups
-        demand(whole, "chunks do not take every group once", chunks)
-        self.groups = max(chunks)
-        items = r.chunks * r.blocks * math.prod(r.outer_of("outer_blocks"))
-        demand(recipe.items == items, "work items are not all blocks", recipe.items)
         packed = len(recipe.taps) * r.depth * recipe.rows
         agreed = r.panel_weights == packed
         agreed = agreed and recipe.group_weights == r.group_weights == r.panels * packed

@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tconv.errors import InternalError
-from tconv.problem import Axis, Operand, accumulator
+from tconv.plan.planes import Planes
+from tconv.plan.strips import Strips
+from tconv.problem import Axis, Operand, Problem, accumulator
 
 RULE = "a plan writes every output once, as the relation says, and keeps to its arrays"
 FIX = "please report this problem; TCONV_ENGINE=numpy works until then"
@@ -235,3 +237,38 @@ def met_by(axis: Axis, wanted: Operand) -> list[list[tuple[int, int]]]:
             output, read = (fine, coarse) if wanted is Operand.FINE else (coarse, fine)
             met[output].append((tap, read))
     return met
+
+
+class DataRun:
+    """What runs of FINE or COARSE by chunks of groups share: record, scratch, source, outputs."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        recipe: Planes | Strips,
+        names: tuple[tuple[str, ...], tuple[str, ...]],
+    ) -> None:
+        self.problem = problem
+        self.r = Record(recipe.record, *names)
+        self.scratch = Scratch(self.r, recipe.scratch, problem.dtype)
+        source = Operand.COARSE if problem.wanted is Operand.FINE else Operand.FINE
+        self.source: Point = problem.batch, *problem.spatial(source)
+        target = problem.batch, *problem.spatial(problem.wanted)
+        self.outputs = Outputs(target, problem.axes, problem.wanted)
+
+    def check_sizes(self, items: int) -> list[int]:
+        """Refuse sizes that are not the problem's; return how many groups chunks have."""
+        r, problem = self.r, self.problem
+        channels = problem.coarse_channels, problem.fine_channels
+        sizes = channels if problem.wanted is Operand.FINE else channels[::-1]
+        found = (r.outer, r.groups, r.depth, r.columns)
+        due = (len(problem.axes), problem.groups, *sizes)
+        demand(found == due, "sizes are not the problem's", found)
+        r.room(dict.fromkeys(("source_steps", "target_steps"), r.outer))
+        r.positive("chunk", "chunks", "step_in", "phases", "outer_phases")
+        chunks = [min(r.groups - chunk * r.chunk, r.chunk) for chunk in range(r.chunks)]
+        whole = min(chunks) > 0 and sum(chunks) == r.groups
+        demand(whole, "chunks do not take every group once", chunks)
+        every = r.chunks * r.blocks * math.prod(r.outer_of("outer_blocks"))
+        demand(items == every, "work items are not all blocks", items)
+        return chunks

@@ -4,19 +4,15 @@ One channel of one group is followed, point after point; that the others lie bes
 at by their stretches, and that they meet the same by their columns of taps.
 """
 
-import math
 from itertools import product
 from operator import add, mul
 
 from tconv.plan import strips
 from tconv.plan.check_record import (
     Block,
-    Outputs,
-    Point,
+    DataRun,
     Reads,
-    Record,
     Region,
-    Scratch,
     all_blocks,
     demand,
     inside,
@@ -25,36 +21,21 @@ from tconv.plan.check_record import (
     target_line,
 )
 from tconv.plan.strips import MOST_LINES, SIZES, Strips
-from tconv.problem import Operand, Problem
+from tconv.problem import Problem
 
 
-class StripsRun:
+class StripsRun(DataRun):
     """One chunk of groups, block after block, as compiled strips do it."""
 
     def __init__(self, problem: Problem, recipe: Strips) -> None:
-        self.problem, self.recipe = problem, recipe
-        self.r = Record(recipe.record, strips.SCALARS, strips.ARRAYS)
-        self.scratch = Scratch(self.r, recipe.scratch, problem.dtype)
-        source = Operand.COARSE if problem.wanted is Operand.FINE else Operand.FINE
-        self.source: Point = problem.batch, *problem.spatial(source)
-        target = problem.batch, *problem.spatial(problem.wanted)
-        self.outputs = Outputs(target, problem.axes, problem.wanted)
+        super().__init__(problem, recipe, (strips.SCALARS, strips.ARRAYS))
+        self.recipe = recipe
 
     def check(self) -> None:
         """Run every block, then look whether anything was left out."""
-        r, problem, recipe = self.r, self.problem, self.recipe
-        channels = problem.coarse_channels, problem.fine_channels
-        sizes = channels if problem.wanted is Operand.FINE else channels[::-1]
-        found = (r.outer, r.groups, r.depth, r.columns)
-        due = (len(problem.axes), problem.groups, *sizes)
-        demand(found == due, "sizes are not the problem's", found)
-        r.positive("chunk", "chunks", "at_once", "step_in", "line", "apart", "phases")
-        r.room(dict.fromkeys(("source_steps", "target_steps"), r.outer))
-        chunks = [min(r.groups - chunk * r.chunk, r.chunk) for chunk in range(r.chunks)]
-        whole = min(chunks) > 0 and sum(chunks) == r.groups
-        demand(whole, "chunks do not take every group once", chunks)
-        items = r.chunks * r.blocks * math.prod(r.outer_of("outer_blocks"))
-        demand(recipe.items == items, "work items are not all blocks", recipe.items)
+        r, recipe = self.r, self.recipe
+        self.check_sizes(recipe.items)
+        r.positive("at_once", "line", "apart")
         merged = recipe.merged in {1, r.step_out} and r.phases * recipe.merged == r.step_out
         demand(merged, "phases are stored as others", (recipe.merged, r.phases))
         packed = len(recipe.taps)
