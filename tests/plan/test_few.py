@@ -50,3 +50,15 @@ def test_what_is_chosen(
     problem = a_layer(wanted, layout, axis, channels)
     for batch in (1, 2, 32):
         assert choose_plan(replace(problem, batch=batch), AVX2, "").algorithm == algorithm
+
+
+def test_cells_are_refused_where_a_phase_lacks_a_tap() -> None:
+    """However many taps meet nothing: an infinity must not meet the zeros in their place."""
+    for first, last in (
+        (Axis(2, 1, 2, 2, 3, 2), Axis(3, 3, 2, 1, 3, 0)),
+        (Axis(8, 4, 3, 2, 1, 1), Axis(8, 4, 3, 2, 1, 1)),
+    ):
+        layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
+        problem = Problem(Operand.FINE, 1, 1, 3, 2, (first, last), "float32", *layouts)
+
+        assert choose_plan(problem, AVX2, "").algorithm != "cells"

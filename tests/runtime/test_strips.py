@@ -114,6 +114,38 @@ def test_lines_around_the_tile_are_right(
         check(Problem(wanted, 2, 3, 1, 1, tuple(axes), "float32", *LINES), seed=lines)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("stride", [2, 3, 4, 5, 6, 8])
+def test_the_last_point_may_lack_any_phases(stride: int, dtype: str) -> None:
+    """More of them than a vector has lanes, too: nothing is written behind a line."""
+    lanes = kernels.machine().lanes(dtype)
+    for lacking, points in product(range(stride), (lanes - 1, lanes, 2 * lanes + 1)):
+        last = Axis(stride * points - lacking, points, 2 * stride, stride, 1, stride // 2)
+        for first in (Axis(3, 3, 1, 1, 1, 0), Axis(10, 5, 4, 2, 1, 1)):
+            check(Problem(Operand.FINE, 1, 2, 1, 1, (first, last), dtype, *LINES), seed=lacking)
+
+
+@both_ways
+def test_the_sign_of_a_zero_does_not_depend_on_strides(wanted: Operand) -> None:
+    """Products that are too small are zeros with signs; what is stored later keeps those."""
+    axes = Axis(16, 16, 3, 1, 1, 1), Axis(16, 16, 3, 1, 1, 1)
+    for problem in (
+        Problem(wanted, 1, 2, 1, 1, axes, "float32", *LINES),
+        Problem(wanted, 1, 1, 1, 2, axes, "float32", *LINES),
+    ):
+        run = engine.executable(problem)
+        data, weights = (np.full(problem.shape(o), 1e-30, "f4") for o in problem.given)
+        found = []
+        for step in (1, 2):
+            *outer, last = problem.shape(wanted)
+            out = np.empty((*outer, step * last), "f4")[..., ::step]
+            run.run(-data, run.pack(weights), None, out)
+            found.append(np.signbit(out))
+
+        assert found[0].any()
+        assert (found[0] == found[1]).all()
+
+
 @both_ways
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_an_activation_is_applied_before_rounding(wanted: Operand, dtype: str) -> None:

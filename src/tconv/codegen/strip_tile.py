@@ -43,6 +43,11 @@ UNROLLED = 4  # phases; code for more would take long to compile
 RARE = ((4, 1), ALONE)  # tiles for what is not stored at once, of several phases
 
 
+def most_cut(lanes: int, phases: int) -> int:
+    """Return how many elements at the end of its vectors a strip can leave out, at most."""
+    return lanes if phases > 1 else lanes // 2
+
+
 def strip_meaning(
     start: float,
     data: npt.NDArray[np.floating],
@@ -81,8 +86,8 @@ def emit_strip(
     columns s of ``SIZES[i]`` taps k, of as many as tiles of the shape's phases take.
 
     Of several ``phases``, each with columns of its own behind those of the one before, points lie
-    side by side: ``x * phases + p``; a line has so many ``places`` of them, all but less than a
-    vector, or half of one.  One that ``rounds`` writes sums as arrays hold them.
+    side by side: ``x * phases + p``; a line has so many ``places`` of them, :func:`most_cut` less
+    than whole vectors at least.  One that ``rounds`` writes sums as arrays hold them.
     """
     lines, vectors = size
     scalar = FLOATS[shape.dtype]
@@ -107,7 +112,7 @@ def emit_strip(
         ends = b.icmp_signed("==", b.add(x, tile), padded)
         cut = b.select(ends, b.sub(b.mul(padded, number(phases)), places), number(0))
         # What is written behind a line is written again as the next one, where that lies there
-        # and is as short.
+        # and is as short: it is no longer than the line.
         follow = b.icmp_signed("==", out_line, places)
         follow = b.and_(follow, b.icmp_signed("==", padded, tile))
         for line in range(lines):
@@ -198,7 +203,7 @@ def _sum_phase(  # noqa: PLR0913 - what is summed
 def _store(
     b: ir.IRBuilder, into: ir.Value, room: ir.Value, vectors: Sequence[ir.Value], cut: ir.Value
 ) -> None:
-    """Store vectors side by side, but so many elements at the end: half of one, or one, at most."""
+    """Store vectors side by side, but so many elements at the end, as :func:`most_cut` says."""
     lanes = vectors[0].type.count
     *others, last = vectors
     for place_of, value in enumerate(others):

@@ -15,6 +15,7 @@ from tconv.codegen.build import (
     advancing,
     counted,
     function,
+    larger,
     load,
     number,
     place,
@@ -24,11 +25,8 @@ from tconv.codegen.plane_rows import emit_store_phases, emit_store_planes
 from tconv.codegen.points import Points, points_of, settle_phase
 from tconv.codegen.stored import covered
 from tconv.codegen.strip_region import Packers, clear_region, emit_packers, pack_strips_region
-from tconv.codegen.strip_tile import RARE, TILES, emit_strip
-from tconv.plan.strips import ARRAYS, FIELDS, SIZES
-
-EIGHT = 8  # lines of the largest tiles
-FAR = 1 << 60  # no line has so many points
+from tconv.codegen.strip_tile import RARE, TILES, emit_strip, most_cut
+from tconv.plan.strips import ARRAYS, FIELDS, PACE, SIZES
 
 Strips = dict[tuple[int, int], ir.Function]
 """By lines and vectors."""
@@ -88,8 +86,9 @@ def emit_strips(module: ir.Module, shape: KernelShape) -> ir.Function:
     strips = {size: emit_strip(module, shape, size) for size in often}
     direct = strips
     if merged > 1 or rounds:
-        sizes = TILES.get(merged, ())
-        direct = {size: emit_strip(module, shape, size, merged, rounds=rounds) for size in sizes}
+        direct = {
+            size: emit_strip(module, shape, size, merged, rounds=rounds) for size in TILES[merged]
+        }
     parts = _Parts(
         strips,
         direct,
@@ -167,12 +166,13 @@ def _run_lines(  # noqa: PLR0913 - which lines of what
     places = b.mul(points.length, number(merged))
     if merged > 1:
         places = smaller(b, places, b.sub(r.size_out, place_of))
-    # Points go straight to the target, if they fill vectors but for half of one, or for one.
+    # Points go straight to the target, if they fill vectors but for what tiles can leave out.
     beside = b.mul(r.target_x, r.step_out if merged == 1 else number(1))
-    fewest = (merged - 1) * shape.lanes if merged > 1 else shape.lanes // 2
+    padded = b.mul(larger(b, points.length, number(shape.lanes)), number(merged))
+    most = number(most_cut(shape.lanes, merged))
     direct = b.icmp_signed("==", r.activate, number(0))
     direct = b.and_(direct, b.icmp_signed("==", beside, number(1)))
-    direct = b.and_(direct, b.icmp_signed(">=", places, number(fewest if parts.direct else FAR)))
+    direct = b.and_(direct, b.icmp_signed("<=", b.sub(padded, places), most))
     both = b.add(b.mul(lines.phase, b.mul(r.phases, number(merged))), points.phase)
     with counted(b, where.groups) as group, counted(b, r.columns) as column:
         channel = b.add(b.mul(group.index, r.columns), column.index)
@@ -276,11 +276,11 @@ def _fits(  # noqa: PLR0913 - which tiles, for what
     if lines > 1 and wide > 1:
         # Lines that share nothing are better summed one by one, where they are long.
         fits = b.and_(fits, b.or_(b.not_(long), b.icmp_signed("!=", r.shared, number(0))))
-    if lines < EIGHT:
+    if lines < max(PACE):
         return fits
-    # Tiles of four lines load more for each multiplication, but may end sooner.
-    eights, fours = (
+    # Tiles of fewer lines load more for each multiplication, but may end sooner.
+    many, few = (
         b.mul(b.sdiv(b.add(count, number(some - 1)), number(some)), number(some * pace))
-        for some, pace in ((EIGHT, 8), (EIGHT // 2, 9))
+        for some, pace in PACE.items()
     )
-    return b.and_(fits, b.icmp_signed("<=", eights, fours))
+    return b.and_(fits, b.icmp_signed("<=", many, few))

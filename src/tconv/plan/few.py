@@ -12,7 +12,7 @@ from tconv.plan.cells import cell_columns, neighbours_of
 from tconv.plan.dots import lines_fit
 from tconv.plan.machine import Machine
 from tconv.plan.overlap import MOST_PRODUCTS, channels_of, products_of
-from tconv.plan.phases import all_phases
+from tconv.plan.phases import all_phases, meeting_taps
 from tconv.plan.planes import MOST_RESIDUES
 from tconv.plan.times import estimate, multiplied, residues_of
 from tconv.problem import Operand, Problem
@@ -73,7 +73,9 @@ def _phases_fit(problem: Problem, lanes: int) -> bool:
     channels = problem.fine_channels
     if problem.wanted is not Operand.FINE or channels % (2 * lanes) == 0:
         return False
-    taps, columns = math.prod(axis.taps for axis in problem.axes), cell_columns(problem)
+    # Of those that meet anything: the others are no columns' at all.
+    taps = math.prod(len(meeting_taps(axis)) for axis in problem.axes)
+    columns = cell_columns(problem)
     return channels < columns <= MOST_CELL and taps * channels == neighbours_of(problem) * columns
 
 

@@ -63,6 +63,7 @@ MIXED = (2, 3, 4, 6, 8)  # phases whose points are mixed by whole vectors, not o
 MOST_PRODUCTS = 4  # of channels read and written, of a group
 MOST_LINES = 64  # of a block: as many zeros as a bias has to spare
 LONG_LINES = 256  # points: longer lines are cut before blocks have few of them
+PACE = {8: 8, 4: 9}  # of tiles of so many lines: the time of a multiplication, about
 FEW_LINES = 8  # of a block, that a tile takes at once
 MUCH_AGAIN = 2  # times that what is read is packed: then blocks may leave the first cache
 WORTH = 200_000  # flops of a work item
@@ -182,10 +183,11 @@ def whole_lines(lines: int) -> int:
     >>> [whole_lines(lines) for lines in (3, 5, 9, 14)]
     [3, 8, 12, 16]
     """
-    if lines < FEW_LINES // 2:
+    (many, pace), (few, other) = PACE.items()
+    if lines < few:
         return lines
-    eights, fours = (-(-lines // size) * size for size in (FEW_LINES, FEW_LINES // 2))
-    return eights if lines >= FEW_LINES and 8 * eights <= 9 * fours else fours
+    larger, smaller = (-(-lines // size) * size for size in (many, few))
+    return larger if lines >= many and pace * larger <= other * smaller else smaller
 
 
 def most_at_once(merged: int) -> int:

@@ -87,6 +87,7 @@ class Runner:
     fields: Mapping[str, int]
     across: bool  # whether a row of sums is one channel's points
     numbered = False  # whether a kernel tells calls apart
+    nothing = 0.0  # what is added where the bias is in the sums already
 
     def __init__(
         self,
@@ -109,7 +110,10 @@ class Runner:
             self.record[self.fields["activate"]] = kernel
             bits = array("q", array("d", [problem.activation.slope]).tobytes())
             self.record[self.fields["slope"]] = bits[0]
-        self.record[self.fields["zeros"]] = address(self.no_bias)
+        self.no_more = self.no_bias
+        if math.copysign(1, self.nothing) < 0:
+            self.no_more = np.full_like(self.no_bias, self.nothing)
+        self.record[self.fields["zeros"]] = address(self.no_more)
 
     def run(
         self, data: Array, packed: PackedWeights, bias: Array | None, out: Array

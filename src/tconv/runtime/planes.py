@@ -22,6 +22,7 @@ class PlanesRunner(OrderedRunner):
     """FINE or COARSE with few channels a group."""
 
     fields, across = planes_plan.FIELDS, True
+    nothing = -0.0  # the sign of a zero must not depend on how sums are stored
 
     def __init__(self, problem: Problem, recipe: Planes) -> None:
         kernel = planes_kernel(problem.dtype, recipe.rows, recipe.merged)

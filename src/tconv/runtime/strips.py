@@ -18,6 +18,7 @@ class StripsRunner(OrderedRunner):
     """FINE or COARSE of depthwise layers whose lines lie side by side."""
 
     fields, across = strips_plan.FIELDS, True
+    nothing = -0.0  # the sign of a zero must not depend on how sums are stored
 
     def __init__(self, problem: Problem, recipe: Strips) -> None:
         super().__init__(problem, recipe, strips_kernel(problem.dtype, recipe.merged))
