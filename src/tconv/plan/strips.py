@@ -11,7 +11,7 @@ Of one spatial axis images are the lines.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 
 from tconv.plan.blocks import first_items, shrink
@@ -68,6 +68,7 @@ FEW_LINES = 8  # of a block, that a tile takes at once
 MUCH_AGAIN = 2  # times that what is read is packed: then blocks may leave the first cache
 WORTH = 200_000  # flops of a work item
 ENOUGH_ITEMS = 16
+FAR = 4  # parts of the last cache that others leave to a layer
 SLACK = 16  # vectors around the region and the sums that tiles may touch
 
 Tap = tuple[int, ...]
@@ -172,6 +173,10 @@ def lines_are_long(problem: Problem, machine: Machine) -> bool:
     few = len(last.taps[0]) < 2 * last.step_in or min(map(len, last.taps)) < 2
     fast = last.step_in <= STEPS and last.step_out in (1, *MIXED)
     if not fast or (few and (last.step_in > FEW_RESIDUES or last.step_out > FEW_PHASES)):
+        return False
+    # What comes from memory is parted slower than it is turned; of one image, as bits of it do
+    # not depend on its company.
+    if last.step_in > 1 and replace(problem, batch=1).bytes() > machine.l3 // FAR:
         return False
     points = longest(last) * (2 if last.step_out == 1 else 1)
     return points >= lanes
