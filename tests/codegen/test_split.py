@@ -17,13 +17,12 @@ from hypothesis import strategies as st
 from plan.plans import Form, a_correlation, checked, plans
 from strategies import a_problem, as_float64, whole_numbers
 from tconv import reference
-from tconv.plan import Correlate, Gather, Planes
+from tconv.plan import Correlate, Gather, Planes, Strips
 from tconv.plan.machine import Machine
 from tconv.problem import Operand, Problem, numpy_dtype
 from tconv.runtime.correlate import CorrelateRunner
 from tconv.runtime.kernels import machine as this_machine
-from tconv.runtime.panels import GatherRunner
-from tconv.runtime.planes import PlanesRunner
+from tconv.runtime.runners import runner
 from tconv.runtime.scratch import scratch_address
 from tconv.threads import get_num_threads
 
@@ -65,12 +64,12 @@ def test_correlations_are_right_however_they_are_split(data: st.DataObject, seed
     assert isinstance(form, Form)
     recipe = checked(form.plan(problem, machine), machine).recipe
     assert isinstance(recipe, Correlate)
-    runner = CorrelateRunner(problem, recipe)
+    running = CorrelateRunner(problem, recipe)
     coarse, fine = operands(problem, seed)
     out = np.full(problem.shape(Operand.WEIGHTS), 99, numpy_dtype(problem.dtype))
-    threads = 1 if runner.single else get_num_threads()
-    with poisoned(runner.scratch_bytes * threads + runner.common_bytes):
-        trusted = runner.run(coarse, fine, out)
+    threads = 1 if running.single else get_num_threads()
+    with poisoned(running.scratch_bytes * threads + running.common_bytes):
+        trusted = running.run(coarse, fine, out)
 
     assert trusted
     np.testing.assert_array_equal(as_float64(out), reference.answer(problem, coarse, fine))
@@ -78,7 +77,9 @@ def test_correlations_are_right_however_they_are_split(data: st.DataObject, seed
 
 @settings(deadline=None, max_examples=100)
 @given(problem=a_problem(ranks=2), machine=st.deferred(lambda: st.sampled_from(machines())))
-def test_gathers_and_planes_are_right_in_many_blocks(problem: Problem, machine: Machine) -> None:
+def test_gathers_planes_and_strips_are_right_in_many_blocks(
+    problem: Problem, machine: Machine
+) -> None:
     """The same for FINE and COARSE."""
     problem = replace(problem, batch=max(problem.batch, 1))
     if problem.wanted is Operand.WEIGHTS:
@@ -86,16 +87,12 @@ def test_gathers_and_planes_are_right_in_many_blocks(problem: Problem, machine: 
     data, weights = operands(problem, 0)
     for plan in plans(problem, machine):
         recipe = checked(plan, machine).recipe
-        assert isinstance(recipe, Gather | Planes)
-        runner = (
-            GatherRunner(problem, recipe)
-            if isinstance(recipe, Gather)
-            else PlanesRunner(problem, recipe)
-        )
-        packed = runner.pack(weights)
+        assert isinstance(recipe, Gather | Planes | Strips)
+        running = runner(problem, recipe)
+        packed = running.pack(weights)
         out = np.full(problem.shape(problem.wanted), 99, numpy_dtype(problem.dtype))
-        threads = 1 if runner.single else get_num_threads()
-        with poisoned(runner.scratch_bytes * threads):
-            runner.run(data, packed, None, out)
+        threads = 1 if running.single else get_num_threads()
+        with poisoned(running.scratch_bytes * threads):
+            running.run(data, packed, None, out)
 
         np.testing.assert_array_equal(as_float64(out), reference.answer(problem, data, weights))

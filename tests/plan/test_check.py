@@ -22,7 +22,7 @@ from plan.plans import (
 )
 from strategies import a_problem
 from tconv.bench.suite import Layer, load_suite
-from tconv.plan import Correlate, Gather, Planes, TapProducts, choose_plan, tap_products
+from tconv.plan import Correlate, Gather, Planes, Strips, TapProducts, choose_plan, tap_products
 from tconv.plan.machine import AVX2, Machine
 from tconv.problem import Axis, Operand, Problem
 
@@ -81,14 +81,14 @@ def test_channels_around_the_panel_pass(wanted: Operand, channels: int, other: i
 
 @pytest.mark.parametrize("groups", [1, 4, 5, 16, 17, 33])
 @pytest.mark.parametrize("wanted", [Operand.COARSE, Operand.FINE])
-def test_depthwise_planes_pass(wanted: Operand, groups: int) -> None:
+def test_depthwise_planes_and_strips_pass(wanted: Operand, groups: int) -> None:
     """Groups fill a chunk, leave a rest of one, or are fewer than a chunk."""
     problem = replace(a_layer(wanted, 1, 1), groups=groups)
     for machine in (AVX2, TINY[1]):
-        _, plan = plans(problem, machine)
-        checked(plan, machine)
+        _, planes, strips = (checked(plan, machine) for plan in plans(problem, machine))
 
-        assert isinstance(plan.recipe, Planes)
+        assert isinstance(planes.recipe, Planes)
+        assert isinstance(strips.recipe, Strips)
 
 
 # Checking these is a matter of a moment.
