@@ -81,6 +81,7 @@ FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 SPARE_ROWS = 8  # entries for the rows of a last tile that there are no points for
 WHOLE, TRANSFORM, MULTIPLY = range(3)  # stages: all there is to do for a box, or a half of it
 ZEROS = 32  # entries: two vectors, and a table for the rows of a tile
+SHORT_POINT = 128  # channels that are packed all together where they lie side by side
 LINE = 16  # elements that keep rows, points and matrices out of each other's way in caches
 
 
@@ -164,8 +165,13 @@ def plan_winograd(
     extents = [
         axis.phases.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
     ]
-    # Channels that lie side by side are copied faster the more of them are packed together.
-    room = machine.l2 // (5 if source.axes.endswith("x") else 2)
+    if source.axes.endswith("x"):
+        room = machine.l2 // 5, 2 * lanes
+    else:
+        # Channels that lie side by side are copied faster the more of them are packed together,
+        # whole points fastest of all, though a slab of them may leave the second cache: what is
+        # fetched ahead of a line or two is not what is read next.
+        room = machine.l2 // 2, part_pitch if part_pitch <= SHORT_POINT else SHORT_POINT // 2
     slab = choose_slab(division, math.prod(extents) * item, part_pitch, lanes, room)
     slabs = -(-depth // slab)
     point_pitch = patches * row_pitch + LINE

@@ -22,6 +22,7 @@ BEGIN = 3  # patches' time to begin a block
 SHARED = 8 << 20  # bytes of transformed data at a time, at most
 MANY_ITEMS = 16  # that keep workers busy to the end
 SOME_ITEMS = 8
+FEW_ITEMS = 4  # where more blocks would read all weights again
 WORTH, WORTH_TWO = 2_000_000, 600_000  # multiplications of an item, at least; of only two of them
 WORTH_READING = 1 << 20  # bytes of weights, likewise
 REPEATED = 32  # multiplications of a chunk for each byte that is transformed again, at least
@@ -110,7 +111,7 @@ def divide(
     rows = tile_rows(machine)
     # Workers should neither wait nor run for next to nothing.
     worth = _worth(groups * total * volume.multiplications)
-    least = -(-min(SOME_ITEMS, worth) // (groups * cuts)) or 1
+    least = -(-min(FEW_ITEMS if staged else SOME_ITEMS, worth) // (groups * cuts)) or 1
     most = min(most, max(2 * rows, -(-total // least)))
     block = choose_block(sizes, apart, most, (rows, groups if cuts == 1 else MANY_ITEMS))
     blocks = tuple(-(-size // each) for size, each in zip(sizes, block, strict=True))
@@ -221,16 +222,23 @@ def choose_parts(depth: int, row: int, machine: Machine) -> tuple[int, int]:
     return max(1, most // max(depth, 1)), -(-depth // (4 * cuts)) * 4
 
 
-def choose_slab(division: Division, points: int, channels: int, lanes: int, room: int) -> int:
+def choose_slab(
+    division: Division, points: int, channels: int, lanes: int, room: tuple[int, int]
+) -> int:
     """Return how many channels are packed together; a point has so many bytes of each.
 
-    They take so much room, but a cache line at least, and are enough slabs for all workers.
+    ``room`` are the bytes that they may take, and how many channels are packed together all the
+    same.  They are enough slabs for all workers, and alike for two of them.
     """
-    fitting = room // points // lanes * lanes
+    most, least = room
+    slabs = -(-channels // max(least, most // points // lanes * lanes))
     if division.staged:
-        slabs = -(-SOME_ITEMS // division.round)
-        fitting = min(fitting, -(-channels // (slabs * 2 * lanes)) * 2 * lanes)
-    return min(channels, max(2 * lanes, fitting))
+        slabs = max(slabs, -(-SOME_ITEMS // division.round))
+    slabs = max(1, min(slabs, channels // least))
+    if division.staged and slabs > 1:
+        slabs -= slabs * division.round % 2
+    line = 2 * lanes
+    return min(channels, -(-channels // (slabs * line)) * line)
 
 
 def shared_bytes(machine: Machine) -> int:

@@ -38,6 +38,7 @@ FEW_POINTS = 16  # of a transform that stays in registers
 # Of a byte of weights from the last cache and from memory.  Products of patches go on meanwhile,
 # but not faster than this; direct sums of few points wait for it.
 NEAR_BYTE, FAR_BYTE = 0.12, 0.33
+WAITED = 0.3  # of the shorter of products and weights, that it takes longer to do both at once
 WEIGHT = 12.0  # of a transformed vector of weights
 EFFICIENCY, PROLOGUE = 0.93, 4  # of register tiles: of the peak, and terms' time to begin
 LISTED = 1.15  # times as long take direct sums of taps that are listed, beside the estimate
@@ -229,7 +230,8 @@ def _cycles(problem: Problem, machine: Machine, cuts: Cuts, weights: int) -> tup
         kept = SHARED_BYTE * every * volume.patch if staged else 0.0
         # Few panels keep few workers busy: blocks are split, and every one reads all weights.
         more = max(0, -(-FEW_ITEMS // (problem.groups * volume.panels)) - blocks)
-        waited = max(products, blocks * read_once) + more * read_once
+        both = products, blocks * read_once
+        waited = max(both) + WAITED * min(both) + more * read_once
         return waited / images + problem.groups * (mapped + kept)
 
     return cycles(1), cycles(MANY)
