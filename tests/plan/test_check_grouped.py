@@ -23,11 +23,11 @@ NXC = Layout("n x gc"), Layout("n x gf")
 NCX = Layout("n gc x"), Layout("n gf x")
 
 
-def planned(problem: Problem, machine: Machine) -> Recipe:
+def planned(problem: Problem, machine: Machine, *, packs: bool | None = None) -> Recipe:
     """Return the plan for grouped layers, whatever would be chosen."""
     if problem.wanted is Operand.WEIGHTS:
         return plan_grouped_weights(problem, machine)
-    return plan_grouped(problem, machine)
+    return plan_grouped(problem, machine, packs=packs)
 
 
 def check(problem: Problem, recipe: Recipe) -> None:
@@ -65,6 +65,7 @@ def cut(wanted: Operand) -> Recipe:
     axes=st.lists(an_axis(most=4), min_size=1, max_size=2),
     layouts=st.sampled_from([NXC, NCX]),
     machine=st.sampled_from(MACHINES),
+    packs=st.booleans(),
 )
 def test_every_plan_passes(  # noqa: PLR0913 - one number of a problem each
     wanted: Operand,
@@ -74,13 +75,15 @@ def test_every_plan_passes(  # noqa: PLR0913 - one number of a problem each
     axes: list[Axis],
     layouts: tuple[Layout, Layout],
     machine: Machine,
+    *,
+    packs: bool,
 ) -> None:
     """Every output once, every address in its array, every meeting the relation's."""
     problem = Problem(
         wanted, batch, groups, *channels, tuple(axes), "float32", *layouts, Layout("gc f x")
     )
 
-    check(problem, planned(problem, machine))
+    check(problem, planned(problem, machine, packs=packs))
 
 
 @pytest.mark.parametrize("wanted", list(Operand))

@@ -1,6 +1,7 @@
 """Blocks and chunks of grouped layers: what is packed again, and what memory is read by."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -58,9 +59,30 @@ def test_pairs_of_panels_are_not_cut(groups: int) -> None:
 def test_points_from_memory_are_read_whole() -> None:
     """Arrays that no cache holds are read from one end to the other, others in chunks."""
     axes = (Axis(16, 14, 3, 1, 1, 0), Axis(16, 14, 3, 1, 1, 0))
-    near = plan_grouped(depthwise(axes, 1024, "n x {}"), AVX2)
+    near = plan_grouped(depthwise(axes, 1040, "n x {}"), AVX2)
     axes = (Axis(66, 64, 3, 1, 1, 0), Axis(66, 64, 3, 1, 1, 0))
-    far = plan_grouped(depthwise(axes, 1024, "n x {}"), AVX2)
+    far = plan_grouped(depthwise(axes, 1040, "n x {}"), AVX2)
 
+    assert not near.packs
+    assert not far.packs
     assert number(near, "chunks") > 1
     assert number(far, "chunks") == 1
+
+
+@pytest.mark.parametrize(
+    ("groups", "taps", "dilation", "packs"),
+    [(1024, 3, 1, True), (512, 5, 1, True), (1040, 3, 1, False), (96, 3, 1, False),
+     (128, 5, 2, True), (100, 5, 2, False)],
+)  # fmt: skip
+def test_points_that_push_each_other_out_of_the_cache_are_packed(
+    groups: int, taps: int, dilation: int, *, packs: bool
+) -> None:
+    """Whole pages apart, or with wide windows; but not where last vectors would be half empty."""
+    pad = dilation * (taps - 1) // 2
+    axes = (Axis(19, 19, taps, 1, dilation, pad),) * 2
+    layer = depthwise(axes, groups, "n x {}")
+
+    for batch in (1, 32):  # an image is summed the same way in any company
+        assert plan_grouped(replace(layer, batch=batch), AVX2).packs == packs
+    assert not plan_grouped(depthwise(axes, groups, "n x {}", "bfloat16"), AVX2).packs
+    assert not plan_grouped(depthwise(axes, groups, "n {} x"), AVX2).packs

@@ -34,7 +34,9 @@ GUARD = 99
 every_wanted = pytest.mark.parametrize("wanted", list(Operand))
 
 
-def computed(problem: Problem, machine: Machine, arrays: tuple[Array, Array]) -> Array:
+def computed(
+    problem: Problem, machine: Machine, arrays: tuple[Array, Array], *, packs: bool | None = None
+) -> Array:
     """Run the algorithm for grouped layers, whatever would be chosen."""
     first, second = arrays
     out = np.full(problem.shape(problem.wanted), np.nan, numpy_dtype(problem.dtype))
@@ -42,7 +44,7 @@ def computed(problem: Problem, machine: Machine, arrays: tuple[Array, Array]) ->
         weights = GroupedWeightsRunner(problem, plan_grouped_weights(problem, machine))
         assert weights.run(first, second, out)
     else:
-        runner = GroupedRunner(problem, plan_grouped(problem, machine))
+        runner = GroupedRunner(problem, plan_grouped(problem, machine, packs=packs))
         runner.run(first, runner.pack(second), None, out)
     return out
 
@@ -83,13 +85,14 @@ def a_grouped_problem(draw: st.DrawFn) -> Problem:
     problem=a_grouped_problem(),
     size=st.sampled_from([(1, 1), (700, 2_000), (4_000, 20_000), (32_768, 524_288)]),
     seed=st.integers(0, 2**16),
+    packs=st.booleans(),
 )
 def test_any_grouped_layer_is_what_the_definition_says(
-    problem: Problem, size: tuple[int, int], seed: int
+    problem: Problem, size: tuple[int, int], seed: int, *, packs: bool
 ) -> None:
     """With caches of one byte and more: any blocks, parts, panels, stages and turns."""
     arrays = given_arrays(problem, seed)
-    result = computed(problem, caches(*size), arrays)
+    result = computed(problem, caches(*size), arrays, packs=packs)
 
     np.testing.assert_array_equal(as_float64(result), rounded(problem, arrays))
 
@@ -124,12 +127,13 @@ def rounded(problem: Problem, arrays: tuple[Array, Array]) -> Array:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("layouts", [("n x gc", "n x gf"), ("n gc x", "n gf x")], ids=str)
 @pytest.mark.parametrize("wanted", [Operand.FINE, Operand.COARSE])
+@pytest.mark.parametrize("groups", [21, 24])
 def test_an_activation_is_applied_before_rounding(
-    wanted: Operand, layouts: tuple[str, str], dtype: str
+    wanted: Operand, layouts: tuple[str, str], dtype: str, groups: int
 ) -> None:
     """To tiles that lie over each other and panels that begin early, once."""
     problem = Problem(
-        wanted, 2, 21, 1, 1, (SAME, TWICE), dtype,
+        wanted, 2, groups, 1, 1, (SAME, TWICE), dtype,
         Layout(layouts[0]), Layout(layouts[1]), Layout("gc f x"),
     )  # fmt: skip
     arrays = given_arrays(problem)
@@ -137,8 +141,8 @@ def test_an_activation_is_applied_before_rounding(
     leaky = replace(problem, activation=Activation("leaky_relu", 0.25))
     expected = np.where(right < 0, right / 4, right).astype(numpy_dtype(dtype))
 
-    for machine in (kernels.machine(), caches(2_000, 9_000)):
-        result = computed(leaky, machine, arrays)
+    for machine, packs in product((kernels.machine(), caches(2_000, 9_000)), (False, True)):
+        result = computed(leaky, machine, arrays, packs=packs)
 
         np.testing.assert_array_equal(as_float64(result), as_float64(expected))
 
@@ -147,21 +151,22 @@ def test_an_activation_is_applied_before_rounding(
 @pytest.mark.parametrize("layouts", [("n x gc", "n x gf"), ("n gc x", "n gf x")], ids=str)
 @pytest.mark.parametrize("axis", [TWICE, SAME, HOLES, LONG], ids=str)
 @pytest.mark.parametrize("channels", [(1, 1), (1, 3), (2, 2), (7, 8)], ids=str)
+@pytest.mark.parametrize("groups", [21, 24])
 def test_lines_around_the_tile_are_exact(
-    wanted: Operand, layouts: tuple[str, str], axis: Axis, channels: tuple[int, int]
+    wanted: Operand, layouts: tuple[str, str], axis: Axis, channels: tuple[int, int], groups: int
 ) -> None:
-    """Lines of one to nine points more than fit, in turns and at once."""
+    """Lines of one to nine points more than fit, in turns and at once, in place and packed."""
     for more in (0, 1, 2, 3):
         longer = replace(axis, coarse_size=axis.coarse_size + more)
         longer = replace(longer, fine_size=axis.fine_size + more * axis.stride)
         problem = Problem(
-            wanted, 2, 21, *channels, (SAME, longer), "float32",
+            wanted, 2, groups, *channels, (SAME, longer), "float32",
             Layout(layouts[0]), Layout(layouts[1]), Layout("gc f x"),
         )  # fmt: skip
         arrays = given_arrays(problem)
         expected = reference.answer(problem, *arrays)
-        for machine in (kernels.machine(), caches(2_000, 9_000)):
-            result = computed(problem, machine, arrays)
+        for machine, packs in product((kernels.machine(), caches(2_000, 9_000)), (False, True)):
+            result = computed(problem, machine, arrays, packs=packs)
 
             np.testing.assert_array_equal(as_float64(result), expected)
 
@@ -260,7 +265,10 @@ def test_the_bias_of_every_channel_is_added_once() -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("groups", [3, 16, 32])
 @pytest.mark.parametrize("wanted", [Operand.FINE, Operand.COARSE])
-def test_nothing_but_the_result_is_written(wanted: Operand, groups: int, dtype: str) -> None:
+@pytest.mark.parametrize("packs", [False, True], ids=["in place", "packed"])
+def test_nothing_but_the_result_is_written(
+    wanted: Operand, groups: int, dtype: str, *, packs: bool
+) -> None:
     """On the border of a cache line and off it, with room between points and without.
 
     The last cache is so small that results are written past it, where they may be.
@@ -270,7 +278,7 @@ def test_nothing_but_the_result_is_written(wanted: Operand, groups: int, dtype: 
     machine = caches(4_000, 64)
     arrays, kind = given_arrays(problem), numpy_dtype(dtype)
     expected, shape = rounded(problem, arrays), problem.shape(wanted)
-    runner = GroupedRunner(problem, plan_grouped(problem, machine))
+    runner = GroupedRunner(problem, plan_grouped(problem, machine, packs=packs))
     for begin, room in product((0, 1), (0, 1, 64 // kind.itemsize)):
         steps = (*shape[:-1], shape[-1] + room)
         memory = np.full(np.prod(steps) + 128, GUARD, kind)

@@ -70,7 +70,7 @@ def emit_grouped(module: ir.Module, shape: KernelShape) -> ir.Function:
                 with in_place:
                     run_direct(b, r, shape, block, (where, line))
                 with packed:
-                    _run_staged(b, r, shape, parts, block, where, line)
+                    _run_packed(b, r, shape, parts, block, where, line)
     with b.if_then(b.icmp_signed("!=", r.stream, number(0))):
         b.fence("seq_cst")  # others may read results when this work item is done
     b.ret_void()
@@ -167,7 +167,21 @@ def _pack_region(  # noqa: PLR0913 - where from, where to, and by what
         b.call(pack, [*ends, *packing.values()])
 
 
-def _run_staged(  # noqa: PLR0913 - which line of what
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    """A packed line: its data, where it is written, and what its sums have in common."""
+
+    data: ir.Value
+    line: Line
+    begin: ir.Value  # of all places of the block, the first that is written
+    first_place: ir.Value  # in the target
+    length: ir.Value
+    rows: ir.Value  # of taps
+    unrolled: ir.Value  # as many, where kernels unroll them
+    common: Sweep  # as if it were written straight to the target
+
+
+def _run_packed(  # noqa: PLR0913 - which line of what
     b: ir.IRBuilder,
     r: Record,
     shape: KernelShape,
@@ -176,16 +190,11 @@ def _run_staged(  # noqa: PLR0913 - which line of what
     where: Place,
     line: Line,
 ) -> None:
-    """Sum a line of some panels in scratch, all phases side by side, then store it."""
+    """Sum a packed line: straight to the result where it can be written there."""
     lanes = number(shape.lanes)
-    pitch = b.mul(r.stage, lanes)
-    point, packed = b.mul(r.columns, pitch), b.mul(r.depth, r.width)
-    biases = b.mul(r.columns, lanes)
-    begin_data = place(b, where.region, line.packed)
+    packed = b.mul(r.depth, r.width)
     begin, first_place, length = line_ends(b, r, block)
     rows = b.mul(r.at("outer_count", line.phase), r.depth)
-    unrolled = whole_lines(b, rows, rows)
-    arguments = sweep_arguments(shape, stored=STORED[shape.dtype] == FLOATS[shape.dtype])
     common = Sweep(
         weights=where.weights,
         shifts=place(b, r.phase_weights, b.mul(line.phase, r.phases)),
@@ -193,12 +202,12 @@ def _run_staged(  # noqa: PLR0913 - which line of what
         table=place(b, r.table, r.at("row_start", line.phase)),
         rows=rows,
         in_x=packed,
-        out_x=point,
+        out_x=r.target_x,
         in_step=b.mul(r.step_in, packed),
-        out_step=b.mul(r.step_out, point),
+        out_step=b.mul(r.step_out, r.target_x),
         tap_step=b.mul(r.apart, packed),
         apart=b.sdiv(r.apart, r.step_in),
-        start_step=biases,
+        start_step=b.mul(r.columns, lanes),
         weights_step=r.panel_weights,
         rows_before=number(0),
         back=number(0),
@@ -209,42 +218,86 @@ def _run_staged(  # noqa: PLR0913 - which line of what
         ahead_panel=number(0),
         stream=number(0),
         out_ahead=number(0),
-        panels=number(0),
+        panels=where.panels,
         activate=r.activate,
         slope=r.slope,
         zeros=r.pointer_to("zeros", where.bias.type),
     )
+    found = _Packed(
+        data=place(b, where.region, line.packed),
+        line=line,
+        begin=begin,
+        first_place=first_place,
+        length=length,
+        rows=rows,
+        unrolled=whole_lines(b, rows, rows),
+        common=common,
+    )
+    if STORED[shape.dtype] != FLOATS[shape.dtype]:
+        _run_staged(b, r, shape, parts, block, where, found)
+        return
+    with b.if_else(_can_be_straight(b, r, shape, block)) as (straight, staged):
+        with straight:
+            common.keep(b, where.common)
+            moved = b.mul(b.sub(first_place, begin), r.target_x)
+            out = place(b, line.target, b.add(moved, b.mul(where.first, lanes)))
+            _sum_phases(b, r, shape, block, (where, found, common), (found.data, out))
+        with staged:
+            _run_staged(b, r, shape, parts, block, where, found)
+
+
+def _can_be_straight(b: ir.IRBuilder, r: Record, shape: KernelShape, block: Block) -> ir.Value:
+    """Tell whether a block's sums can be written where they belong.
+
+    They must lie side by side, fill whole vectors, and be as many points as fast kernels take.
+    """
+    found = b.icmp_signed("==", b.srem(r.groups, number(shape.lanes)), number(0))
+    for step in (r.target_g, r.columns):
+        found = b.and_(found, b.icmp_signed("==", step, number(1)))
+    with counted(b, r.phases, [number(ROWS)]) as x:
+        _, count = _points(b, r, block, x.index)
+        x.carried = [smaller(b, x.carried[0], count)]
+    return b.and_(found, b.icmp_signed(">=", x.carried[0], number(ROWS)))
+
+
+def _points(b: ir.IRBuilder, r: Record, block: Block, phase: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Return the first of a block's points that a phase of the last axis has, and how many."""
+    lowest = larger(b, block.start, r.at("last_low", phase))
+    highest = smaller(b, block.stop, r.at("last_high", phase))
+    return b.sub(lowest, block.start), b.sub(highest, lowest)
+
+
+def _run_staged(  # noqa: PLR0913 - which line of what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    parts: _Parts,
+    block: Block,
+    where: Place,
+    packed: _Packed,
+) -> None:
+    """Sum a line of some panels in scratch, all phases side by side, then store it."""
+    lanes, line = number(shape.lanes), packed.line
+    pitch = b.mul(r.stage, lanes)
+    point = b.mul(r.columns, pitch)
+    common = replace(packed.common, out_x=point, out_step=b.mul(r.step_out, point))
     with advancing(b, number(0), where.panels) as panel:
         panels = smaller(b, b.sub(where.panels, panel.index), r.stage)
         weights = place(b, where.weights, b.mul(panel.index, r.panel_weights))
-        bias = place(b, where.bias, b.mul(panel.index, biases))
-        data = place(b, begin_data, b.mul(panel.index, lanes))
+        bias = place(b, where.bias, b.mul(panel.index, common.start_step))
+        data = place(b, packed.data, b.mul(panel.index, lanes))
         with counted(b, r.columns) as column:
             replace(
                 common,
                 weights=weights,
                 start=place(b, bias, b.mul(column.index, lanes)),
-                rows_before=b.mul(column.index, rows),
+                rows_before=b.mul(column.index, packed.rows),
                 panels=panels,
             ).keep(b, where.common)
             out = place(b, where.sums, b.mul(column.index, pitch))
-            with counted(b, r.phases) as x:
-                lowest = larger(b, block.start, r.at("last_low", x.index))
-                highest = smaller(b, block.stop, r.at("last_high", x.index))
-                low, count = b.sub(lowest, block.start), b.sub(highest, lowest)
-                kind = r.at("last_kind", x.index)
-                # Fast kernels sum some points more than there may be; these are never stored.
-                fewest = b.select(b.icmp_signed("==", kind, number(0)), number(0), number(ROWS))
-                ends = [
-                    place(b, data, b.mul(low, common.in_step)),
-                    place(b, out, b.mul(low, common.out_step)),
-                ]
-                meeting = place(b, r.packed_meetings, b.mul(x.index, number(len(MEETING))))
-                numbers = [where.common, meeting, number(1), *ends, larger(b, count, fewest)]
-                with b.if_then(b.icmp_signed(">", count, number(0)), likely=True):
-                    b.call(find_sweep(b, r, kind, unrolled, arguments), numbers)
-        moved = b.mul(first_place, r.target_x)
-        sums = place(b, where.sums, b.mul(begin, point))
+            _sum_phases(b, r, shape, block, (where, packed, common), (data, out))
+        moved = b.mul(packed.first_place, r.target_x)
+        sums = place(b, where.sums, b.mul(packed.begin, point))
         with counted(b, panels) as one:
             group = first_group(
                 b, shape, r.groups, b.add(b.add(where.first, panel.index), one.index)
@@ -252,5 +305,32 @@ def _run_staged(  # noqa: PLR0913 - which line of what
             target = place(b, line.target, b.add(moved, b.mul(group, r.target_g)))
             mine = place(b, sums, b.mul(one.index, lanes))
             steps = [r.target_g, r.target_c, r.target_x]
-            b.call(parts.store, [target, mine, r.groups, length, r.columns, pitch, *steps])
+            b.call(parts.store, [target, mine, r.groups, packed.length, r.columns, pitch, *steps])
         panel.following = b.add(panel.index, r.stage)
+
+
+def _sum_phases(  # noqa: PLR0913 - which line of what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    block: Block,
+    which: tuple[Place, _Packed, Sweep],
+    ends: tuple[ir.Value, ir.Value],
+) -> None:
+    """Sum a packed line in all phases of the last axis."""
+    where, packed, common = which
+    data, out = ends
+    arguments = sweep_arguments(shape, stored=STORED[shape.dtype] == FLOATS[shape.dtype])
+    with counted(b, r.phases) as x:
+        low, count = _points(b, r, block, x.index)
+        kind = r.at("last_kind", x.index)
+        # Fast kernels sum some points more than there may be; these are never stored.
+        fewest = b.select(b.icmp_signed("==", kind, number(0)), number(0), number(ROWS))
+        points = [
+            place(b, data, b.mul(low, common.in_step)),
+            place(b, out, b.mul(low, common.out_step)),
+        ]
+        meeting = place(b, r.packed_meetings, b.mul(x.index, number(len(MEETING))))
+        numbers = [where.common, meeting, number(1), *points, larger(b, count, fewest)]
+        with b.if_then(b.icmp_signed(">", count, number(0)), likely=True):
+            b.call(find_sweep(b, r, kind, packed.unrolled, arguments), numbers)

@@ -9,12 +9,14 @@ from tconv.codegen.build import (
     FLOATS,
     I64,
     STORED,
+    STORED_BYTES,
     counted,
     function,
     larger,
     load,
     number,
     place,
+    prefetch,
     smaller,
     store,
 )
@@ -22,7 +24,9 @@ from tconv.codegen.rows import zero_fill
 from tconv.codegen.squares import emit_turn_in, emit_turn_out
 from tconv.codegen.stored import rounded, widened
 
-AT_ONCE = 4  # points of one panel that are packed together
+AHEAD = 8  # points before they are packed they are asked for
+CACHE_LINE = 64  # bytes
+AT_ONCE = 4  # points of one panel, or panels of one point, that are packed together
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +118,29 @@ def _pack_beside(
             index = b.add(x.index, number(point_of))
             value = widened(b, source, b.add(b.mul(index, p.x_step), group), dtype, shape.lanes)
             store(b, value, inner, b.mul(index, p.width))
+    # All but the last panel of all lie one behind the other.
+    left = larger(b, b.sub(b.sdiv(p.groups, lanes), p.first), number(0))
+    beside = b.and_(smaller(b, left, p.panels), number(-AT_ONCE))
     with counted(b, p.count, first=done) as x, counted(b, p.depth) as c:
         read = place(b, source, b.add(b.mul(x.index, p.x_step), b.mul(c.index, p.c_step)))
         write = place(b, inner, b.mul(b.add(b.mul(x.index, p.depth), c.index), p.width))
         with b.if_else(b.icmp_signed("<", x.index, whole), likely=True) as (most, last):
-            with most, counted(b, p.panels) as panel:
-                group = first_group(b, shape, p.groups, b.add(p.first, panel.index))
-                value = widened(b, read, group, dtype, shape.lanes)
-                store(b, value, write, b.mul(panel.index, lanes))
+            with most:
+                begin = place(b, read, b.mul(p.first, lanes))
+                with counted(b, beside, step=AT_ONCE) as panel:
+                    here = b.mul(panel.index, lanes)
+                    soon = place(b, begin, b.add(here, b.mul(p.x_step, number(AHEAD))))
+                    item = STORED_BYTES[dtype]
+                    for k in range(0, AT_ONCE * shape.lanes, CACHE_LINE // item):
+                        prefetch(b, place(b, soon, k))
+                    some = [b.add(here, number(k * shape.lanes)) for k in range(AT_ONCE)]
+                    values = [widened(b, begin, k, dtype, shape.lanes) for k in some]
+                    for k, value in zip(some, values, strict=True):
+                        store(b, value, write, k)
+                with counted(b, p.panels, first=beside) as panel:
+                    group = first_group(b, shape, p.groups, b.add(p.first, panel.index))
+                    value = widened(b, read, group, dtype, shape.lanes)
+                    store(b, value, write, b.mul(panel.index, lanes))
             with last, counted(b, rows) as lane:
                 store(b, widened(b, read, lane.index, dtype), write, lane.index)
 

@@ -173,7 +173,7 @@ def _grouped(problem: Problem, recipe: Grouped) -> Numbers:
     depth, wanted = channels_of(problem)
     lanes = recipe.panels * recipe.lanes  # of all panels: the last one repeats some groups
     weights = recipe.panels * recipe.panel_weights
-    if in_place(problem, recipe.lanes):
+    if in_place(problem, recipe.lanes) and not recipe.packs:
         useful = problem.flops() // 2 // problem.groups
         return lanes * useful, 0, lanes * _points(problem, problem.wanted), weights
     done = stored = 0

@@ -5,7 +5,8 @@ fill a vector and no matrix is needed.  A panel is one vector of groups; the las
 with the last group and may compute some groups of the one before again, to the same bits.
 
 Where groups lie side by side in both arrays, kernels read and write them in place and leave
-out what falls outside.  Otherwise the region that a block reads is packed, zeros around it.
+out what falls outside, unless packing them takes less time.  Otherwise the region that a block
+reads is packed, zeros around it.
 """
 
 import math
@@ -19,6 +20,7 @@ from tconv.plan.gather import (
     outer_tables,
 )
 from tconv.plan.group_blocks import choose_block, choose_lines, most_taps
+from tconv.plan.group_packing import STRAIGHT_POINT, packed_first
 from tconv.plan.machine import Machine
 from tconv.plan.phases import AxisPhases, all_phases
 from tconv.plan.stretches import (
@@ -99,13 +101,18 @@ class Grouped:
     runs: tuple[Run, ...]  # one for each phase, in the order that their weights are packed
     panels: int
     panel_weights: int  # elements of packed weights of one panel
+    packs: bool  # though groups lie side by side
     block: tuple[int, ...]
     items: int
     scratch: int
 
 
-def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
-    """Lay out blocks, panels of groups and tables for FINE or COARSE."""
+def plan_grouped(problem: Problem, machine: Machine, *, packs: bool | None = None) -> Grouped:
+    """Lay out blocks, panels of groups and tables for FINE or COARSE.
+
+    ``packs`` tells whether groups that lie side by side are packed all the same; None: if that
+    takes less time.
+    """
     lanes = machine.lanes(problem.dtype)
     item = machine.vector_bytes // lanes
     vector = lanes * item
@@ -114,19 +121,16 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
     if problem.wanted is Operand.COARSE:
         depth, wanted = wanted, depth
     panels = -(-problem.groups // lanes)
-    direct = in_place(problem, lanes)
+    beside = in_place(problem, lanes)
+    packs = beside and (packed_first(problem, axes, machine) if packs is None else packs)
+    direct = beside and not packs
     taps = math.prod(axis.taps for axis in problem.axes)
-    a_chunk = MOST_POINT // (vector * max(depth, wanted))
     far = problem.bytes() > machine.l3 // STREAM
+    most = (STRAIGHT_POINT if packs else MOST_POINT) // (vector * max(depth, wanted))
     if direct:
         # Whole points where they come from memory, which is read best from one end to the other.
-        most = machine.l2 // 4 if far else machine.l1 // 2
-        a_chunk = max(most // (vector * taps), FEW_PANELS)
-    chunks = -(-panels // max(1, a_chunk))
-    a_chunk = -(-panels // chunks)
-    if problem.dtype == PAIRED and chunks > 1:
-        a_chunk += a_chunk % 2
-        chunks = -(-panels // a_chunk)
+        most = max((machine.l2 // 4 if far else machine.l1 // 2) // (vector * taps), FEW_PANELS)
+    chunks, a_chunk = _chunks(problem, panels, most)
     if direct:
         block = choose_lines(axes, a_chunk * vector, chunks, machine)
     else:
@@ -139,7 +143,7 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
     width = spread(a_chunk * lanes, 64 // item)
     pitches = [depth * width * math.prod(extents[place + 1 :]) for place in range(len(axes))]
     last = axes[-1]
-    stretches = find_stretches(last)
+    stretches = () if packs else find_stretches(last)
     kinds = _all_kinds(last, stretches)
     arrays, runs = _phase_tables(axes, pitches, width, (depth, wanted, lanes))
     arrays |= _stretch_tables(last, stretches, kinds, lanes)
@@ -180,10 +184,21 @@ def plan_grouped(problem: Problem, machine: Machine) -> Grouped:
         runs=tuple(runs),
         panels=panels,
         panel_weights=panel_weights,
+        packs=packs,
         block=tuple(block),
         items=chunks * math.prod(blocks),
         scratch=scratch.size,
     )
+
+
+def _chunks(problem: Problem, panels: int, most: int) -> tuple[int, int]:
+    """Return how many chunks there are, and how many panels one has: alike, at most so many."""
+    chunks = -(-panels // max(1, most))
+    each = -(-panels // chunks)
+    if problem.dtype == PAIRED and chunks > 1:
+        each += each % 2
+        chunks = -(-panels // each)
+    return chunks, each
 
 
 def _windows(outer: list[AxisPhases], depth: int) -> tuple[int, ...]:
