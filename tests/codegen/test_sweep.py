@@ -43,7 +43,11 @@ def sweep(dtype: str, kind: Kind, lines: int) -> tuple[Code, str]:
     """Compile the sweep of a kind and type."""
     made = Code()
     shape = KernelShape(dtype, host_machine().lanes(dtype), 1, (ROWS,))
-    return made, made.add(emit_sweep(made.module, SweepShape(shape, kind, lines, stored=True)))
+    return made, made.add(
+        emit_sweep(
+            made.module, SweepShape(shape, kind, lines, reads_stored=True, writes_stored=True)
+        )
+    )
 
 
 @cache
@@ -193,7 +197,7 @@ def test_sums_of_a_sweep_stay_in_registers(kind: Kind, cpu: str) -> None:
     """Loops that multiply keep vectors off the stack, but for one operand in six."""
     module = ir.Module("test")
     shape = kernel_shape("float32", MACHINES[cpu])
-    emit_sweep(module, SweepShape(shape, kind, 0, stored=True))
+    emit_sweep(module, SweepShape(shape, kind, 0, reads_stored=True, writes_stored=True))
     text = emit_assembly(str(module), MACHINES[cpu])
 
     assert worst_spills(text) <= 1 / 6
@@ -203,8 +207,8 @@ def test_sums_of_a_sweep_stay_in_registers(kind: Kind, cpu: str) -> None:
 def test_sums_of_a_window_stay_in_registers(taps: int, ratio: int, lines: int) -> None:
     """Unrolled kernels are whole functions: these load few vectors from the stack."""
     module = ir.Module("test")
-    kind = Kind(taps, ratio, cut=False)
-    emit_sweep(module, SweepShape(kernel_shape("float32", AVX2), kind, lines, stored=True))
+    kind, shape = Kind(taps, ratio, cut=False), kernel_shape("float32", AVX2)
+    emit_sweep(module, SweepShape(shape, kind, lines, reads_stored=True, writes_stored=True))
     text = emit_assembly(str(module), AVX2).splitlines()
     again = [line for line in text if re.search(r"\(%rsp\), %ymm", line)]
 

@@ -130,6 +130,7 @@ class Change:
 CHANGES = [
     *(Change(name, -1) for name in ("items", "blocks", "block", "end", "phases", "outer_phases")),
     *(Change(name, -1, i) for name in ("outer_blocks", "outer_block", "ends") for i in (0, 1)),
+    Change("straight", +1),
     *(Change(name, +1) for name in ("begin", "groups", "chunks", "items", "panels", "depth")),
     *(Change("phase_low", +1, i) for i in (0, 2, 3)),
     *(Change("phase_high", -1, i) for i in (0, 2, 3)),

@@ -84,5 +84,4 @@ def test_points_that_push_each_other_out_of_the_cache_are_packed(
 
     for batch in (1, 32):  # an image is summed the same way in any company
         assert plan_grouped(replace(layer, batch=batch), AVX2).packs == packs
-    assert not plan_grouped(depthwise(axes, groups, "n x {}", "bfloat16"), AVX2).packs
     assert not plan_grouped(depthwise(axes, groups, "n {} x"), AVX2).packs

@@ -62,7 +62,8 @@ class SweepShape:
     shape: KernelShape
     kind: Kind
     lines: int  # 0 is any
-    stored: bool  # whether data and result are as arrays hold them, or as sums are kept
+    reads_stored: bool  # whether data is as arrays hold it, or as sums are kept
+    writes_stored: bool  # and the result
 
 
 class Record:

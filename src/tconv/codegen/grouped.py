@@ -233,31 +233,15 @@ def _run_packed(  # noqa: PLR0913 - which line of what
         unrolled=whole_lines(b, rows, rows),
         common=common,
     )
-    if STORED[shape.dtype] != FLOATS[shape.dtype]:
-        _run_staged(b, r, shape, parts, block, where, found)
-        return
-    with b.if_else(_can_be_straight(b, r, shape, block)) as (straight, staged):
-        with straight:
+    straight = b.icmp_signed("!=", r.straight, number(0))
+    with b.if_else(straight) as (straightly, staged):
+        with straightly:
             common.keep(b, where.common)
             moved = b.mul(b.sub(first_place, begin), r.target_x)
             out = place(b, line.target, b.add(moved, b.mul(where.first, lanes)))
             _sum_phases(b, r, shape, block, (where, found, common), (found.data, out))
         with staged:
             _run_staged(b, r, shape, parts, block, where, found)
-
-
-def _can_be_straight(b: ir.IRBuilder, r: Record, shape: KernelShape, block: Block) -> ir.Value:
-    """Tell whether a block's sums can be written where they belong.
-
-    They must lie side by side, fill whole vectors, and be as many points as fast kernels take.
-    """
-    found = b.icmp_signed("==", b.srem(r.groups, number(shape.lanes)), number(0))
-    for step in (r.target_g, r.columns):
-        found = b.and_(found, b.icmp_signed("==", step, number(1)))
-    with counted(b, r.phases, [number(ROWS)]) as x:
-        _, count = _points(b, r, block, x.index)
-        x.carried = [smaller(b, x.carried[0], count)]
-    return b.and_(found, b.icmp_signed(">=", x.carried[0], number(ROWS)))
 
 
 def _points(b: ir.IRBuilder, r: Record, block: Block, phase: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -320,7 +304,8 @@ def _sum_phases(  # noqa: PLR0913 - which line of what
     """Sum a packed line in all phases of the last axis."""
     where, packed, common = which
     data, out = ends
-    arguments = sweep_arguments(shape, stored=STORED[shape.dtype] == FLOATS[shape.dtype])
+    sums = FLOATS[shape.dtype].as_pointer()
+    arguments = sweep_arguments(shape, reads_stored=False, writes_stored=out.type != sums)
     with counted(b, r.phases) as x:
         low, count = _points(b, r, block, x.index)
         kind = r.at("last_kind", x.index)

@@ -129,7 +129,7 @@ def _run_columns(  # noqa: PLR0913 - which points of what
     """Sum points of a stretch in all lines that meet the same taps, one column after the other."""
     source, target, in_step, out_step = ends
     lines, stretch, low, high, count = numbers
-    sweep = find_sweep(b, r, number(0), lines, sweep_arguments(shape, stored=True))
+    sweep = find_sweep(b, r, number(0), lines, sweep_arguments(shape))
     first, several = r.at("stretch_start", stretch), r.at("stretch_count", stretch)
     with counted(b, high, first=low) as point, counted(b, several) as turn:
         data = place(b, source, b.mul(point.index, in_step))
@@ -150,7 +150,7 @@ def _run_stretch(  # noqa: PLR0913 - which points of what
     """Sum points that meet the same taps; some at a time, if by several kernels."""
     source, target, in_step, out_step = ends
     lines, stretch, low, high = numbers
-    arguments = sweep_arguments(shape, stored=True)
+    arguments = sweep_arguments(shape)
     first, several = r.at("stretch_start", stretch), r.at("stretch_count", stretch)
     few = b.icmp_signed("<", b.sub(high, low), number(ROWS))
     together = b.select(b.icmp_signed("==", several, number(1)), b.sub(high, low), r.together)

@@ -131,8 +131,8 @@ def _pack_beside(
                     here = b.mul(panel.index, lanes)
                     soon = place(b, begin, b.add(here, b.mul(p.x_step, number(AHEAD))))
                     item = STORED_BYTES[dtype]
-                    for k in range(0, AT_ONCE * shape.lanes, CACHE_LINE // item):
-                        prefetch(b, place(b, soon, k))
+                    for element in range(0, AT_ONCE * shape.lanes, CACHE_LINE // item):
+                        prefetch(b, place(b, soon, element))
                     some = [b.add(here, number(k * shape.lanes)) for k in range(AT_ONCE)]
                     values = [widened(b, begin, k, dtype, shape.lanes) for k in some]
                     for k, value in zip(some, values, strict=True):

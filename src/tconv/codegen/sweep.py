@@ -62,10 +62,15 @@ class _Meeting:
     row_weights: ir.Value
 
 
-def sweep_arguments(shape: KernelShape, *, stored: bool) -> list[ir.Type]:
+def sweep_arguments(
+    shape: KernelShape, *, reads_stored: bool = True, writes_stored: bool = True
+) -> list[ir.Type]:
     """Return the types of ``(common, meetings, number, data, out, count)``."""
-    moved = (STORED if stored else FLOATS)[shape.dtype].as_pointer()
-    return [I64.as_pointer(), I64.as_pointer(), I64, moved, moved, I64]
+    moved = (
+        (STORED if stored else FLOATS)[shape.dtype].as_pointer()
+        for stored in (reads_stored, writes_stored)
+    )
+    return [I64.as_pointer(), I64.as_pointer(), I64, *moved, I64]
 
 
 def emit_sweep(module: ir.Module, baked: SweepShape) -> ir.Function:
@@ -75,13 +80,14 @@ def emit_sweep(module: ir.Module, baked: SweepShape) -> ir.Function:
     :data:`MEETING`.
     """
     shape = baked.shape
-    arguments = sweep_arguments(shape, stored=baked.stored)
-    finish = emit_finish(module, shape, stored=baked.stored)
+    stored = {"reads_stored": baked.reads_stored, "writes_stored": baked.writes_stored}
+    arguments = sweep_arguments(shape, **stored)
+    finish = emit_finish(module, shape, stored=baked.writes_stored)
     made, b = function(module, f"sweep_{shape.dtype}", arguments, public=True)
     most = max(rows * max(panels) for rows, panels in ANY_PANELS.items())
     room = b.alloca(FLOATS[shape.dtype], number(most * shape.lanes))
-    ask = emit_ask(module, arguments[-2])
-    kind = SweepKind(shape, baked.kind, baked.lines, baked.stored, finish, ask, room)
+    ask = emit_ask(module, arguments[-3])
+    kind = SweepKind(shape, baked.kind, baked.lines, **stored, finish=finish, ask=ask, room=room)
     common = Sweep.kept(b, made.args[0], FLOATS[shape.dtype].as_pointer())
     _emit_points(b, kind, common, made.args[1:])
     b.ret_void()

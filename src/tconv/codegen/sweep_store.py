@@ -31,7 +31,8 @@ class SweepKind:
     shape: KernelShape
     kind: Kind
     lines: int  # rows of taps, all unrolled; 0 is any
-    stored: bool  # whether data and result are as arrays hold them, or as sums are kept
+    reads_stored: bool  # whether data is as arrays hold it, or as sums are kept
+    writes_stored: bool  # and the result
     finish: ir.Function  # stores sums with an activation
     ask: ir.Function  # for what will be read soon
     room: ir.Value  # on the stack, for the sums of a tile
@@ -54,12 +55,12 @@ class SweepKind:
     @property
     def pairs(self) -> bool:
         """Whether two panels are the even and the odd ones of groups that lie side by side."""
-        return self.stored and self.shape.dtype == PAIRED
+        return self.reads_stored and self.shape.dtype == PAIRED
 
     @property
     def panel_bytes(self) -> int:
         """Of a point's panel, as it is read."""
-        return self.shape.lanes * (STORED_BYTES if self.stored else BYTES)[self.shape.dtype]
+        return self.shape.lanes * (STORED_BYTES if self.reads_stored else BYTES)[self.shape.dtype]
 
     @property
     def vector(self) -> ir.VectorType:
@@ -69,13 +70,13 @@ class SweepKind:
     @property
     def rounds(self) -> bool:
         """Whether sums are rounded when they are stored."""
-        return self.stored and STORED[self.shape.dtype] != FLOATS[self.shape.dtype]
+        return self.writes_stored and STORED[self.shape.dtype] != FLOATS[self.shape.dtype]
 
     def read(self, b: ir.IRBuilder, data: ir.Value, index: ir.Value, half: int | None) -> ir.Value:
         """Load a vector of data, or so many of a pair."""
         if half is not None:
             return widened_pair(b, data, index, self.shape.lanes)[half]
-        if self.stored:
+        if self.reads_stored:
             return widened(b, data, index, self.shape.dtype, self.shape.lanes)
         return load(b, data, index, self.vector)
 

@@ -78,6 +78,7 @@ class _GroupedRun:
         demand(r.together > 0, "no points are summed together", r.together)
         demand(r.panel_weights == self.recipe.panel_weights, "weights are packed for another", 0)
         for block in blocks_of(r, [*r.outer_of("begins"), r.begin]):
+            self._check_straight(block)
             region, end = pack_region(r, block, self.source, r.depth * r.width)
             more = (ROWS - 1) * r.step_in * r.depth * r.width  # fast kernels read a tile at least
             self.scratch.touch("region", end + more)
@@ -86,6 +87,18 @@ class _GroupedRun:
         missing = math.prod(self.target) - len(self.written)
         demand(missing == 0, "outputs are never written", missing)
         self.scratch.check()
+
+    def _check_straight(self, block: Block) -> None:
+        """Refuse sums that would be written where they belong, and others beside them."""
+        r = self.r
+        if not r.straight:
+            return
+        whole = r.groups % self.recipe.lanes == 0 and r.columns == 1
+        demand(whole, "sums written straight are no whole vectors", (r.groups, r.columns))
+        for x in range(r.phases):
+            low, high = r.at("last_low", x), r.at("last_high", x)
+            count = min(block.stops[-1], high) - max(block.starts[-1], low)
+            demand(count >= ROWS, "a line written straight is shorter than a tile", count)
 
     def _weights(self, both: int) -> tuple[int, int]:
         """Return where the packed weights of a phase lie."""

@@ -23,38 +23,48 @@ STRAIGHT_POINT = 256  # bytes of one packed point: whole cache lines, as many as
 LINE, WAYS = 64, 8  # of the first cache: bytes, and lines that share the same digits
 
 # Cycles of a vector, fitted to 782 timed layers.  In place: of one that is summed, of a product,
-# how much more of it where points push each other out of the cache, or lie at the ends of lines,
-# and of one that comes from memory.  Packed: the first two, more where points share fewer taps,
-# and of one that is packed, from caches and from memory.
-IN_PLACE, MET, CROWDED, EDGE, FAR = 3.3, 0.73, 0.82, 1.4, 4.0
+# more of it where elements are widened each time, where points push each other out of the cache,
+# and at the ends of lines; and of one that comes from memory.  Packed: the first two, more of a
+# product where points share fewer taps, and of one that is packed, from caches and from memory.
+IN_PLACE, MET, WIDENED, CROWDED, EDGE, FAR = 3.3, 0.73, 0.2, 0.82, 1.4, 4.0
 SUMMED, PRODUCT, STEPPED, PACKED, FAR_PACKED = 2.2, 0.7, 0.15, 4.2, 7.0
 CROWD = 4.4  # lines of a tile with the same digits: more of them push each other out
 MOST_CROWDED = 3.0  # times twice as many
 SURE = 1.12  # times as long in place, by estimate
 
 
+def straight_lines(groups: int, lanes: int, last: AxisPhases, block: int) -> bool:
+    """Tell whether sums of packed points can be written where they belong.
+
+    Groups must fill whole vectors, and all lines, which have so many points of the last axis, be
+    as long as a tile in every phase: fast kernels sum no fewer points.
+    """
+    lines = ((start, start + block) for start in range(last.begin, last.end, block))
+    return groups % lanes == 0 and all(
+        min(end, high) - max(start, low) >= ROWS
+        for start, end in lines
+        for low, high in last.ranges
+    )
+
+
 def packed_first(problem: Problem, axes: Sequence[AxisPhases], machine: Machine) -> bool:
     """Tell whether packed points are summed sooner than points where they lie, by estimate.
 
-    Of one image, so that none is summed otherwise among others.  Sums are written where they
-    belong: elements must be computed as arrays hold them, groups fill whole vectors, and lines
-    be as long as a tile.
+    Of one image, so that none is summed otherwise among others.
     """
     lanes, spatial = machine.lanes(problem.dtype), axes[1:]
-    alike = accumulator(problem.dtype) == numpy_dtype(problem.dtype)
-    long = all(high - low >= ROWS for low, high in spatial[-1].ranges)
-    if not alike or not long or problem.groups % lanes:
-        return False
     vector = machine.vector_bytes
-    panels = problem.groups // lanes
+    panels = -(-problem.groups // lanes)
     point = min(panels, STRAIGHT_POINT // vector)
     chunks = -(-panels // point)
     points = point * vector, point * vector
     block = choose_block([batch_phases(1), *spatial], points, vector, chunks, machine)[1:]
+    last = spatial[-1]
+    if not straight_lines(problem.groups, lanes, last, block[-1]):
+        return False
     written = math.prod(axis.size_out for axis in spatial)
     every = math.prod(map(_products, spatial))
     met = every * math.prod(map(met_share, spatial))
-    last = spatial[-1]
     low, high = inside(last)
     whole = max(0, min(high, last.end) - max(low, last.begin)) / max(1, last.end - last.begin)
     far = replace(problem, batch=1).bytes() > machine.l3 // 2
@@ -62,7 +72,8 @@ def packed_first(problem: Problem, axes: Sequence[AxisPhases], machine: Machine)
     extents = [a.step_in * (n - 1) + a.span for a, n in zip(spatial, block, strict=True)]
     packed = math.prod(sizes) * math.prod(extents)
     crowded = 1 + CROWDED * _crowd(problem, spatial, machine)
-    in_place = IN_PLACE * written + met * (MET * crowded + EDGE * (1 - whole))
+    widened = WIDENED * (accumulator(problem.dtype) != numpy_dtype(problem.dtype))
+    in_place = IN_PLACE * written + met * (MET * crowded + widened + EDGE * (1 - whole))
     in_place += FAR * far * math.prod(axis.size_in for axis in spatial)
     product = PRODUCT + STEPPED * (last.step_in > 1)
     both = SUMMED * written + product * every + (PACKED + FAR_PACKED * far) * packed

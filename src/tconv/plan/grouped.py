@@ -20,7 +20,7 @@ from tconv.plan.gather import (
     outer_tables,
 )
 from tconv.plan.group_blocks import choose_block, choose_lines, most_taps
-from tconv.plan.group_packing import STRAIGHT_POINT, packed_first
+from tconv.plan.group_packing import STRAIGHT_POINT, packed_first, straight_lines
 from tconv.plan.machine import Machine
 from tconv.plan.phases import AxisPhases, all_phases
 from tconv.plan.stretches import (
@@ -44,6 +44,7 @@ SCALARS = (
     "outer_phases", "panel_weights", "width", "stage", "together", "apart", "stretches",
     "far",  # whether arrays are too large for the last cache
     "stream",  # whether results are written past it, as far as each call's array allows it
+    "straight",  # whether sums of packed points are written where they belong, likewise
     "most_phases", "scratch_sums", "scratch_outer",
     "activate", "slope", "zeros",  # an activation's address, parameter and bias, by the runner
 )  # fmt: skip
@@ -169,6 +170,7 @@ def plan_grouped(problem: Problem, machine: Machine, *, packs: bool | None = Non
         "stretches": len(stretches),
         "far": int(far),
         "stream": int(far),
+        "straight": int(packs and straight_lines(problem.groups, lanes, last, block[-1])),
         "scratch_sums": scratch.take(line * stage * lanes),
         "scratch_outer": scratch.take_table(2 * rows),
         "activate": 0,

@@ -51,10 +51,14 @@ class GroupedRunner(OrderedRunner):
         # A last panel that begins among the groups of the one before lies across lines.
         whole = record[fields["groups"]] % recipe.lanes == 0
         record[fields["stream"]] *= direct and whole and flows(written, apart)
+        # Sums of packed points are written where they belong if they lie side by side there.
+        record[fields["straight"]] *= steps[1] == 1
+        reads = direct or self.alike
+        stored = reads, reads or record[fields["straight"]] > 0
         for index, kind in enumerate(recipe.kinds):
             for lines in range(MOST_LINES + 1):
                 unrolled = lines if lines in recipe.windows and kind.unrolls(lines) else 0
-                kernel = sweep_kernel(dtype, kind, unrolled, stored=direct or self.alike)
+                kernel = sweep_kernel(dtype, kind, unrolled, *stored)
                 record[begin + index * (MOST_LINES + 1) + lines] = kernel
         return record
 

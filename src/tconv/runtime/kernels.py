@@ -94,9 +94,9 @@ def grouped_kernel(dtype: str) -> int:
 
 
 @cache
-def sweep_kernel(dtype: str, kind: Kind, lines: int, *, stored: bool) -> int:
+def sweep_kernel(dtype: str, kind: Kind, lines: int, reads: bool, writes: bool) -> int:  # noqa: FBT001 - as baked
     """Return the address of a ``sweep`` that grouped layers call: each window has its own."""
-    shape = SweepShape(kernel_shape(dtype, machine()), kind, lines, stored)
+    shape = SweepShape(kernel_shape(dtype, machine()), kind, lines, reads, writes)
     return _loaded("sweep", shape, emit_sweep, f"sweep_{dtype}")
 
 
