@@ -263,6 +263,26 @@ def test_the_bias_of_every_channel_is_added_once() -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("packs", [False, True], ids=["in place", "packed"])
+def test_the_sign_of_a_zero_does_not_depend_on_how_arrays_lie(dtype: str, *, packs: bool) -> None:
+    """Channels with room between them are packed, with zeros around the picture."""
+    layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
+    problem = Problem(Operand.COARSE, 1, 16, 1, 1, (SAME, SAME), dtype, *layouts)
+    kind = numpy_dtype(dtype)
+    data, weights = (np.zeros(problem.shape(operand), kind) for operand in problem.given)
+    weights[...] = -1
+    bias = np.full(16, -0.0, kind)
+    runner = GroupedRunner(problem, plan_grouped(problem, kernels.machine(), packs=packs))
+    results = []
+    for view in (data, np.zeros((*data.shape[:-1], 32), kind)[..., ::2]):
+        out = np.full(problem.shape(Operand.COARSE), np.nan, kind)
+        runner.run(view, runner.pack(weights), bias, out)
+        results.append(out.tobytes())
+
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("groups", [3, 16, 32])
 @pytest.mark.parametrize("wanted", [Operand.FINE, Operand.COARSE])
 @pytest.mark.parametrize("packs", [False, True], ids=["in place", "packed"])

@@ -237,7 +237,8 @@ def _run_packed(  # noqa: PLR0913 - which line of what
     with b.if_else(straight) as (straightly, staged):
         with straightly:
             common.keep(b, where.common)
-            moved = b.mul(b.sub(first_place, begin), r.target_x)
+            origin = b.add(b.mul(block.start, r.step_out), r.shift_out)
+            moved = b.mul(origin, r.target_x)
             out = place(b, line.target, b.add(moved, b.mul(where.first, lanes)))
             _sum_phases(b, r, shape, block, (where, found, common), (found.data, out))
         with staged:
@@ -309,7 +310,8 @@ def _sum_phases(  # noqa: PLR0913 - which line of what
     with counted(b, r.phases) as x:
         low, count = _points(b, r, block, x.index)
         kind = r.at("last_kind", x.index)
-        # Fast kernels sum some points more than there may be; these are never stored.
+        # Fast kernels sum some points more than there may be; these are never stored.  Lines that
+        # are written straight have enough of them.
         fewest = b.select(b.icmp_signed("==", kind, number(0)), number(0), number(ROWS))
         points = [
             place(b, data, b.mul(low, common.in_step)),

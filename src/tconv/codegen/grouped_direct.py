@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from llvmlite import ir
 
 from tconv.codegen.block import Block, KernelShape, Record
-from tconv.codegen.build import BYTES, I64, advancing, counted, larger, number, place, smaller
+from tconv.codegen.build import BYTES, I64, LINE, advancing, counted, larger, number, place, smaller
 from tconv.codegen.meetings import Tables, fill_outer, like_lines
 from tconv.codegen.panels import first_group
 from tconv.codegen.sweep import sweep_arguments
@@ -19,7 +19,6 @@ from tconv.codegen.sweep_record import Sweep, find_sweep, whole_lines
 from tconv.plan.stretches import ROWS
 
 MOST_AHEAD, RUN_AHEAD = 8192, 512  # bytes
-CACHE_LINE = 64  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +229,7 @@ def _common(
 
 def _on_a_line(b: ir.IRBuilder, pointer: ir.Value) -> ir.Value:
     """Tell whether an address is the begin of a cache line."""
-    rest = b.and_(b.ptrtoint(pointer, I64), number(CACHE_LINE - 1))
+    rest = b.and_(b.ptrtoint(pointer, I64), number(LINE - 1))
     return b.icmp_signed("==", rest, number(0))
 
 

@@ -8,6 +8,7 @@ from tconv.codegen.block import KernelShape
 from tconv.codegen.build import (
     FLOATS,
     I64,
+    LINE,
     STORED,
     STORED_BYTES,
     counted,
@@ -24,8 +25,7 @@ from tconv.codegen.rows import zero_fill
 from tconv.codegen.squares import emit_turn_in, emit_turn_out
 from tconv.codegen.stored import rounded, widened
 
-AHEAD = 8  # points before they are packed they are asked for
-CACHE_LINE = 64  # bytes
+AHEAD = 8  # points: how long before they are packed they are asked for
 AT_ONCE = 4  # points of one panel, or panels of one point, that are packed together
 
 
@@ -131,7 +131,7 @@ def _pack_beside(
                     here = b.mul(panel.index, lanes)
                     soon = place(b, begin, b.add(here, b.mul(p.x_step, number(AHEAD))))
                     item = STORED_BYTES[dtype]
-                    for element in range(0, AT_ONCE * shape.lanes, CACHE_LINE // item):
+                    for element in range(0, AT_ONCE * shape.lanes, LINE // item):
                         prefetch(b, place(b, soon, element))
                     some = [b.add(here, number(k * shape.lanes)) for k in range(AT_ONCE)]
                     values = [widened(b, begin, k, dtype, shape.lanes) for k in some]

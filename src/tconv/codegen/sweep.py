@@ -12,6 +12,7 @@ from tconv.codegen.block import KernelShape, SweepShape
 from tconv.codegen.build import (
     FLOATS,
     I64,
+    LINE,
     STORED,
     counted,
     fma,
@@ -36,7 +37,6 @@ ANY_PANELS = {4: (2, 3, 1), 2: (2, 1), 1: (4, 2, 1)}
 
 Three are taken where twos would leave one: it would read all data again.  Of pairs none is.
 """
-CACHE_LINE = 64  # bytes
 
 
 def sweep_meaning(
@@ -248,8 +248,8 @@ def _emit_ahead(
     foresee more of that than of what points and panels read themselves.
     """
     rows, panels = sizes_of
-    most = -(-panels * rows * kind.panel_bytes // CACHE_LINE)
-    line = number(CACHE_LINE // (kind.panel_bytes // kind.shape.lanes))
+    most = -(-panels * rows * kind.panel_bytes // LINE)
+    line = number(LINE // (kind.panel_bytes // kind.shape.lanes))
     if not kind.ratio:
         lines = b.mul(s.ahead_points, number(most))
         # Loops that ask take longer than what they save, unless memory is far away.

@@ -20,15 +20,23 @@ from tconv.plan.stretches import ROWS, taps_apart
 from tconv.problem import Problem, accumulator, numpy_dtype
 
 STRAIGHT_POINT = 256  # bytes of one packed point: whole cache lines, as many as pay
-LINE, WAYS = 64, 8  # of the first cache: bytes, and lines that share the same digits
+LINE, SETS = 64, 64  # of the first cache: bytes of a line; lines a page, which sets tell apart
 
-# Cycles of a vector, fitted to 782 timed layers.  In place: of one that is summed, of a product,
-# more of it where elements are widened each time, where points push each other out of the cache,
-# and at the ends of lines; and of one that comes from memory.  Packed: the first two, more of a
-# product where points share fewer taps, and of one that is packed, from caches and from memory.
-IN_PLACE, MET, WIDENED, CROWDED, EDGE, FAR = 3.3, 0.73, 0.2, 0.82, 1.4, 4.0
-SUMMED, PRODUCT, STEPPED, PACKED, FAR_PACKED = 2.2, 0.7, 0.15, 4.2, 7.0
-CROWD = 4.4  # lines of a tile with the same digits: more of them push each other out
+# Cycles of a vector, fitted to 782 timed layers.  In place:
+IN_PLACE = 3.3  # of sums
+MET = 0.73  # of a product
+WIDENED = 0.2  # more, where elements are widened for each
+CROWDED = 0.82  # times more, for each time that a tile's lines are twice as many as their sets take
+EDGE = 1.4  # more, at the ends of lines
+FAR = 4.0  # of data from memory
+# Packed:
+SUMMED = 2.2  # of sums
+PRODUCT = 0.7  # of a product
+STEPPED = 0.15  # more, where points share fewer taps
+PACKED = 4.2  # of what is packed, zeros too
+FAR_PACKED = 7.0  # more, from memory
+
+CROWD = 4.4  # lines that a set takes before they push each other out
 MOST_CROWDED = 3.0  # times twice as many
 SURE = 1.12  # times as long in place, by estimate
 
@@ -39,10 +47,11 @@ def straight_lines(groups: int, lanes: int, last: AxisPhases, block: int) -> boo
     Groups must fill whole vectors, and all lines, which have so many points of the last axis, be
     as long as a tile in every phase: fast kernels sum no fewer points.
     """
-    lines = ((start, start + block) for start in range(last.begin, last.end, block))
+    starts = range(last.begin, last.end, block)
+    others = {*starts[:2], *starts[-2:]}  # between them all are alike
     return groups % lanes == 0 and all(
-        min(end, high) - max(start, low) >= ROWS
-        for start, end in lines
+        min(start + block, high) - max(start, low) >= ROWS
+        for start in others
         for low, high in last.ranges
     )
 
@@ -55,9 +64,8 @@ def packed_first(problem: Problem, axes: Sequence[AxisPhases], machine: Machine)
     lanes, spatial = machine.lanes(problem.dtype), axes[1:]
     vector = machine.vector_bytes
     panels = -(-problem.groups // lanes)
-    point = min(panels, STRAIGHT_POINT // vector)
-    chunks = -(-panels // point)
-    points = point * vector, point * vector
+    chunks = -(-panels * vector // STRAIGHT_POINT)
+    points = (-(-panels // chunks) * vector,) * 2
     block = choose_block([batch_phases(1), *spatial], points, vector, chunks, machine)[1:]
     last = spatial[-1]
     if not straight_lines(problem.groups, lanes, last, block[-1]):
@@ -71,7 +79,7 @@ def packed_first(problem: Problem, axes: Sequence[AxisPhases], machine: Machine)
     sizes = [-(-(axis.end - axis.begin) // n) for axis, n in zip(spatial, block, strict=True)]
     extents = [a.step_in * (n - 1) + a.span for a, n in zip(spatial, block, strict=True)]
     packed = math.prod(sizes) * math.prod(extents)
-    crowded = 1 + CROWDED * _crowd(problem, spatial, machine)
+    crowded = 1 + CROWDED * _crowd(problem, spatial)
     widened = WIDENED * (accumulator(problem.dtype) != numpy_dtype(problem.dtype))
     in_place = IN_PLACE * written + met * (MET * crowded + widened + EDGE * (1 - whole))
     in_place += FAR * far * math.prod(axis.size_in for axis in spatial)
@@ -86,15 +94,17 @@ def _products(axis: AxisPhases) -> int:
     return sum(len(taps) * max(0, high - low) for (low, high), taps in ranges)
 
 
-def _crowd(problem: Problem, spatial: Sequence[AxisPhases], machine: Machine) -> float:
-    """Return how often twice as many lines as fit have the same digits, at most a few times."""
+def _crowd(problem: Problem, spatial: Sequence[AxisPhases]) -> float:
+    """Return how full the sets of the first cache are, as a power of two, at most a few.
+
+    They take lines by their place in a page: of points whole pages apart, all lines of a tile
+    belong to one set.
+    """
     *outer, last = spatial
     apart, taps = taps_apart(last) or 1, max(map(len, last.taps))
     between = apart * (taps - 1)
     points = ROWS * apart if apart > last.step_in else (ROWS - 1) * last.step_in + 1
     rows = math.prod(max(map(len, axis.taps)) for axis in outer)
-    lines = problem.groups * numpy_dtype(problem.dtype).itemsize // LINE
-    digits = machine.l1 // (WAYS * LINE)
-    places = digits // math.gcd(lines, digits) if lines else digits
-    crowd = rows * (points + between) / (CROWD * max(1, places))
-    return min(MOST_CROWDED, max(0.0, math.log2(max(crowd, 1.0))))
+    pitch = problem.groups * numpy_dtype(problem.dtype).itemsize
+    sets = SETS // max(1, math.gcd(pitch, SETS * LINE) // LINE)
+    return min(MOST_CROWDED, max(0.0, math.log2(rows * (points + between) / (CROWD * sets))))

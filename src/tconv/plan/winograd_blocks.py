@@ -227,16 +227,16 @@ def choose_slab(
 ) -> int:
     """Return how many channels are packed together; a point has so many bytes of each.
 
-    ``room`` are the bytes that they may take, and how many channels are packed together all the
-    same.  They are enough slabs for all workers, and alike for two of them.
+    ``room`` are the bytes that they may take, and how many channels are packed together though
+    they take more.  Where all workers transform a round's boxes, there are slabs for them: for
+    two in any case, and shared evenly.
     """
     most, least = room
     slabs = -(-channels // max(least, most // points // lanes * lanes))
     if division.staged:
-        slabs = max(slabs, -(-SOME_ITEMS // division.round))
-    slabs = max(1, min(slabs, channels // least))
-    if division.staged and slabs > 1:
-        slabs -= slabs * division.round % 2
+        wanted, needed = (-(-items // division.round) for items in (SOME_ITEMS, 2))
+        slabs = max(slabs, min(wanted, channels // least), needed)
+        slabs -= slabs > 1 and slabs * division.round % 2
     line = 2 * lanes
     return min(channels, -(-channels // (slabs * line)) * line)
 

@@ -53,12 +53,14 @@ class GroupedRunner(OrderedRunner):
         record[fields["stream"]] *= direct and whole and flows(written, apart)
         # Sums of packed points are written where they belong if they lie side by side there.
         record[fields["straight"]] *= steps[1] == 1
-        reads = direct or self.alike
-        stored = reads, reads or record[fields["straight"]] > 0
+        reads = direct or self.alike  # where they are alike, nothing is widened or rounded
+        writes = reads or record[fields["straight"]] > 0
         for index, kind in enumerate(recipe.kinds):
             for lines in range(MOST_LINES + 1):
                 unrolled = lines if lines in recipe.windows and kind.unrolls(lines) else 0
-                kernel = sweep_kernel(dtype, kind, unrolled, *stored)
+                kernel = sweep_kernel(
+                    dtype, kind, unrolled, reads_stored=reads, writes_stored=writes
+                )
                 record[begin + index * (MOST_LINES + 1) + lines] = kernel
         return record
 
@@ -80,7 +82,8 @@ class GroupedRunner(OrderedRunner):
 
     def padded(self, bias: Array) -> Array:
         """Return the bias by panel, written channel and lane."""
-        matrix = bias.astype(self.sums).reshape(self.problem.groups, -1).T
+        # Adding zeros around the picture would make 0.0 of -0.0, where they are added.
+        matrix = bias.astype(self.sums).reshape(self.problem.groups, -1).T + self.sums.type(0)
         if self.problem.dtype == PAIRED:
             matrix = np.where(
                 np.isnan(matrix), np.float32(np.nan), matrix

@@ -94,9 +94,11 @@ def grouped_kernel(dtype: str) -> int:
 
 
 @cache
-def sweep_kernel(dtype: str, kind: Kind, lines: int, reads: bool, writes: bool) -> int:  # noqa: FBT001 - as baked
+def sweep_kernel(
+    dtype: str, kind: Kind, lines: int, *, reads_stored: bool, writes_stored: bool
+) -> int:
     """Return the address of a ``sweep`` that grouped layers call: each window has its own."""
-    shape = SweepShape(kernel_shape(dtype, machine()), kind, lines, reads, writes)
+    shape = SweepShape(kernel_shape(dtype, machine()), kind, lines, reads_stored, writes_stored)
     return _loaded("sweep", shape, emit_sweep, f"sweep_{dtype}")
 
 
