@@ -269,12 +269,12 @@ def test_the_sign_of_a_zero_does_not_depend_on_how_arrays_lie(dtype: str, *, pac
     layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
     problem = Problem(Operand.COARSE, 1, 16, 1, 1, (SAME, SAME), dtype, *layouts)
     kind = numpy_dtype(dtype)
-    data, weights = (np.zeros(problem.shape(operand), kind) for operand in problem.given)
-    weights[...] = -1
+    shapes = [problem.shape(operand) for operand in problem.given]
+    data, weights = np.full(shapes[0], -0.0, kind), np.ones(shapes[1], kind)
     bias = np.full(16, -0.0, kind)
     runner = GroupedRunner(problem, plan_grouped(problem, kernels.machine(), packs=packs))
     results = []
-    for view in (data, np.zeros((*data.shape[:-1], 32), kind)[..., ::2]):
+    for view in (data, np.full((*data.shape[:-1], 32), -0.0, kind)[..., ::2]):
         out = np.full(problem.shape(Operand.COARSE), np.nan, kind)
         runner.run(view, runner.pack(weights), bias, out)
         results.append(out.tobytes())
