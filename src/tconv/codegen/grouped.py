@@ -245,13 +245,6 @@ def _run_packed(  # noqa: PLR0913 - which line of what
             _run_staged(b, r, shape, parts, block, where, found)
 
 
-def _points(b: ir.IRBuilder, r: Record, block: Block, phase: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Return the first of a block's points that a phase of the last axis has, and how many."""
-    lowest = larger(b, block.start, r.at("last_low", phase))
-    highest = smaller(b, block.stop, r.at("last_high", phase))
-    return b.sub(lowest, block.start), b.sub(highest, lowest)
-
-
 def _run_staged(  # noqa: PLR0913 - which line of what
     b: ir.IRBuilder,
     r: Record,
@@ -308,7 +301,9 @@ def _sum_phases(  # noqa: PLR0913 - which line of what
     sums = FLOATS[shape.dtype].as_pointer()
     arguments = sweep_arguments(shape, reads_stored=False, writes_stored=out.type != sums)
     with counted(b, r.phases) as x:
-        low, count = _points(b, r, block, x.index)
+        lowest = larger(b, block.start, r.at("last_low", x.index))
+        highest = smaller(b, block.stop, r.at("last_high", x.index))
+        low, count = b.sub(lowest, block.start), b.sub(highest, lowest)
         kind = r.at("last_kind", x.index)
         # Fast kernels sum some points more than there may be; these are never stored.  Lines that
         # are written straight have enough of them.
