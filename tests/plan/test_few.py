@@ -52,6 +52,15 @@ def test_what_is_chosen(
         assert choose_plan(replace(problem, batch=batch), AVX2, "").algorithm == algorithm
 
 
+def test_few_taps_are_summed_along_lines_whatever_the_stride() -> None:
+    """A gather would turn all that it reads, and all sums, for a tap or two."""
+    layouts = Layout("n gc x"), Layout("n gf x"), Layout("gc f x")
+    axis = Axis(5 * 990 + 1, 991, 1, 5, 1, 0)
+    problem = Problem(Operand.FINE, 1, 1, 256, 24, (axis,), "float32", *layouts)
+
+    assert choose_plan(problem, AVX2, "").algorithm == "planes"
+
+
 def test_cells_are_refused_where_a_phase_lacks_a_tap() -> None:
     """However many taps meet nothing: an infinity must not meet the zeros in their place."""
     for first, last in (

@@ -59,9 +59,7 @@ def _candidates(problem: Problem, machine: Machine) -> list[str]:
 def _turned(problem: Problem) -> bool:
     """Tell whether a gather would turn every sum for few products: points lie side by side."""
     taps = math.prod(axis.taps for axis in problem.axes)
-    if taps > FEW_TAPS or any(axis.stride > 1 for axis in problem.axes):
-        return False
-    return str(problem.layout(problem.wanted)).endswith("x")
+    return taps <= FEW_TAPS and str(problem.layout(problem.wanted)).endswith("x")
 
 
 def _phases_fit(problem: Problem, lanes: int) -> bool:
