@@ -17,6 +17,7 @@ from tconv.plan.machine import Machine
 from tconv.plan.missed import met_share
 from tconv.plan.phases import AxisPhases, batch_phases
 from tconv.plan.stretches import ROWS, taps_apart
+from tconv.plan.times import multiplied
 from tconv.problem import Problem, accumulator, numpy_dtype
 
 STRAIGHT_POINT = 256  # bytes of one packed point: whole cache lines, as many as pay
@@ -71,7 +72,7 @@ def packed_first(problem: Problem, axes: Sequence[AxisPhases], machine: Machine)
     if not straight_lines(problem.groups, lanes, last, block[-1]):
         return False
     written = math.prod(axis.size_out for axis in spatial)
-    every = math.prod(map(_products, spatial))
+    every = multiplied(spatial)
     met = every * math.prod(map(met_share, spatial))
     low, high = inside(last)
     whole = max(0, min(high, last.end) - max(low, last.begin)) / max(1, last.end - last.begin)
@@ -86,12 +87,6 @@ def packed_first(problem: Problem, axes: Sequence[AxisPhases], machine: Machine)
     product = PRODUCT + STEPPED * (last.step_in > 1)
     both = SUMMED * written + product * every + (PACKED + FAR_PACKED * far) * packed
     return in_place > SURE * both
-
-
-def _products(axis: AxisPhases) -> int:
-    """Return how many products all points of an axis have, those with zeros too."""
-    ranges = zip(axis.ranges, axis.taps, strict=True)
-    return sum(len(taps) * max(0, high - low) for (low, high), taps in ranges)
 
 
 def _crowd(problem: Problem, spatial: Sequence[AxisPhases]) -> float:
