@@ -71,7 +71,7 @@ def test_candidates_take_turns_and_each_goes_first_in_turn(
 ) -> None:
     """Nobody always runs after the same neighbour's traces in the caches."""
     monkeypatch.setattr(measure, "SAMPLE", 0.0)
-    monkeypatch.setattr(measure, "WAKE", 0.0)
+    monkeypatch.setattr(measure, "WARM", 0.0)
     diary: list[str] = []
     run(*(Fake(name, diary=diary) for name in "abc"))
 

@@ -18,7 +18,7 @@ from tconv.bench.results import Outcome
 SAMPLE = 2e-3  # seconds that one sample of the fastest candidate takes at least
 LONGEST = 2e-2  # seconds that more than one call may take
 ROUNDS = 5  # samples of each candidate at least
-WAKE = 2e-2  # calls shorter than this have one untimed before each sample
+WARM = 1e-2  # seconds of untimed calls before each sample
 TOO_SLOW = 1.0  # seconds a call from which on a candidate runs for its check only
 PATIENCE = 5e-2  # seconds to wait at most for threads that spin
 SLICE = 1e-2  # seconds between looks at them: the clock of a running thread may stand for a tick
@@ -49,8 +49,10 @@ class Runner:
         """Take one sample of some calls, of fewer if they take too long."""
         run = self.ready.run
         calls = max(1, min(calls, int(LONGEST / self.estimate)))
-        if self.estimate < WAKE:
-            run()  # its threads were asleep, its data out of the caches
+        # Its threads were asleep and its data out of the caches; and for some milliseconds after
+        # a pause processors run at a fraction of their speed, whoever asks them.
+        for _ in range(int(WARM / self.estimate)):
+            run()
         self.samples.append(_seconds(run, calls))
 
     def outcome(self) -> Outcome:

@@ -38,8 +38,8 @@ class Run:
 def rows_of(shape: KernelShape, vectors: int) -> tuple[int, int]:
     """Return how many rows the tiles of so many vectors have: of the large one and the small."""
     large, small = shape.rows
-    if vectors > shape.vectors:  # fewer sums: of weights, one vector more waits for its rows
-        return ((large - 1) * shape.vectors // vectors,) * 2
+    if vectors > shape.vectors:
+        return (large * shape.vectors // vectors,) * 2
     return (large if vectors > 1 else max(large, NARROW_ROWS)), small
 
 

@@ -68,8 +68,12 @@ class Tile:
 
     @property
     def unroll(self) -> int:
-        """Steps of the depth in one turn of the loop; tiles for what is left are shorter code."""
-        return UNROLL if self.rows * self.vectors > FEW_SUMS else UNROLL // 2
+        """Steps of the depth in one turn of the loop.
+
+        Tiles for what is left are shorter code; two panels leave no register for a load that
+        is done a step earlier.
+        """
+        return UNROLL // 2 if self.joined or self.rows * self.vectors <= FEW_SUMS else UNROLL
 
 
 def tile_meaning(  # noqa: PLR0913 - the emitted function's own arguments
