@@ -18,34 +18,46 @@ WORTH, WORTH_LITTLE = 4_000_000, 600_000  # flops of a work item; of the first f
 BYTE = 5  # flops that are done while one is read or written
 WORTH_READING = 800_000  # bytes of weights, likewise
 EVEN_ITEMS = 32  # that end together in any case
-EVEN_PANELS = 8  # of a chunk, at least, that is there only for that
+EVEN_PANELS = 2  # of a chunk, at least, that is there only for that
+MOST_CHUNKS = 4  # likewise
+CHUNK = 0.01  # of the time that a chunk more takes
 LONG_LINES = 24  # times longer than a block is high, about, for windows that overlap
 WHOLE_LINES = 512  # likewise, where that costs nothing
+NEAR_WEIGHTS = 4  # parts of the second cache that weights may take to stay there
 MOST_PADDED = 8  # parts of the last cache that a block with padding may take
 
 
-def choose_block(
-    axes: list[AxisPhases], point: int, sums: int, machine: Machine, *, in_place: bool = False
+def choose_block(  # noqa: PLR0913 - bytes of each thing
+    axes: list[AxisPhases],
+    point: int,
+    sums: int,
+    machine: Machine,
+    *,
+    in_place: bool = False,
+    weights: int | None = None,
 ) -> list[int]:
     """Return how many points of each axis one work item takes.
 
     What they read (``point`` bytes each) should stay in less than half of the second-level cache,
     and the ``sums`` bytes of one panel in a quarter of it.  But a block of few points reads every
-    weight for next to nothing: then the last cache must do.  Of data that is read ``in_place``
-    only what the picture has counts, and nothing is packed again; but there must be room to pack
-    it, padding too, for arrays that cannot be read so.
+    weight for next to nothing: then the last cache must do, unless ``weights``, bytes of them,
+    are in the second one anyway, and images that share nothing are what is parted.  Of data that
+    is read ``in_place`` only what the picture has counts, and nothing is packed again; but there
+    must be room to pack it, padding too, for arrays that cannot be read so.
     """
     sizes = [axis.end - axis.begin for axis in axes]
     block = list(sizes)
     # A region that one point nearly fills would be packed again for each of them.
     least = min(4 * point * math.prod(axis.span for axis in axes), machine.l3 // 2)
+    near = weights is not None and weights <= machine.l2 // NEAR_WEIGHTS
 
     def too_large() -> bool:
         points = math.prod(block)
+        few = ENOUGH_POINTS if near and block[0] > 1 else FEW_POINTS
         read, kept = point * _read(axes, block), sums * axes[-1].step_out * points
         if in_place and read <= machine.l3 // MOST_PADDED:
             read = point * _read(axes, block, inside=True)
-        most = machine.l2 * 9 // 20 if points > FEW_POINTS else max(machine.l3 // 16, least)
+        most = machine.l2 * 9 // 20 if points > few else max(machine.l3 // 16, least)
         return read > most or kept > machine.l2 // 4
 
     # Neighbours of the last axis are neighbours in memory: long lines are read and stored
@@ -169,12 +181,12 @@ def choose_chunks(problem: Problem, boxes: int, panels: int) -> int:
 def even_chunks(chunks: int, boxes: Sequence[int], panels: int) -> int:
     """Return so many chunks, or a few more if then workers end at about the same time.
 
-    The boxes are how many points each has.  Every chunk more packs a block again, about as long
-    as one of its panels takes.
+    The boxes are how many points each has.  Every chunk more begins anew, but whoever has packed
+    its block for another does not do so again.
     """
-    most = min(EVEN_ITEMS // len(boxes), panels // EVEN_PANELS)
+    most = min(MOST_CHUNKS, panels // EVEN_PANELS)
     choices = range(chunks, max(chunks, most) + 1)
-    return min(choices, key=lambda count: _idle(count, boxes, panels) + (count - chunks) / panels)
+    return min(choices, key=lambda count: _idle(count, boxes, panels) + CHUNK * (count - chunks))
 
 
 def _idle(chunks: int, boxes: Sequence[int], panels: int) -> float:

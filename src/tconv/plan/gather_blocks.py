@@ -52,7 +52,9 @@ def split_gather(
     wide = panels - (0 < wanted % columns <= lanes)
     joined = 0 < wide < panels
     chosen = (False,) * len(axes) if whole else tuple(sorted_axes(axes, depth, panels))
-    first = choose_block(axes, depth * item, columns * item, machine)
+    taps = math.prod(sum(map(len, axis.taps)) for axis in axes)
+    weights = taps * depth * panels * columns * item
+    first = choose_block(axes, depth * item, columns * item, machine, weights=weights)
     unpacked = _read_in_place(problem, chosen) and packing_matters(axes, first, panels)
 
     def lay(groups: int) -> tuple[list[int], list[int], int, int, bool]:
