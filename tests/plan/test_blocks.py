@@ -5,7 +5,7 @@ import math
 import pytest
 
 from tconv.plan import TapProducts, Winograd, choose_plan
-from tconv.plan.blocks import EVEN_ITEMS, EVEN_PANELS, box_sizes, even_chunks
+from tconv.plan.blocks import EVEN_PANELS, MOST_CHUNKS, box_sizes, even_chunks
 from tconv.plan.gather import FIELDS, Gather
 from tconv.plan.machine import AVX2
 from tconv.problem import Axis, Layout, Operand, Problem
@@ -18,10 +18,10 @@ def problem_of(coarse: int, fine: int, axes: tuple[Axis, ...]) -> Problem:
 
 
 def test_a_short_last_block_is_made_up_for_by_chunks() -> None:
-    """Nine blocks and a third of one: of ten items one worker would do five, of twenty not."""
+    """Nine blocks and a third of one: of ten items one worker would do five."""
     boxes = [84] * 9 + [28]
 
-    assert even_chunks(1, boxes, 64) == 2
+    assert even_chunks(1, boxes, 64) > 1
 
 
 @pytest.mark.parametrize("boxes", [[5] * 8, [5] * 12])
@@ -32,11 +32,25 @@ def test_blocks_that_end_together_are_left_alone(boxes: list[int]) -> None:
 
 @pytest.mark.parametrize(("chunks", "count", "panels"), [(4, 9, 5), (1, 31, 64), (3, 11, 40)])
 def test_chunks_are_neither_fewer_nor_too_many(chunks: int, count: int, panels: int) -> None:
-    """So many were needed; more must be large, and the items few."""
+    """So many were needed; more must be large, and a few."""
     found = even_chunks(chunks, [7] * count, panels)
 
     assert found >= chunks
-    assert found == chunks or (panels // found >= EVEN_PANELS and found * count <= EVEN_ITEMS)
+    assert found == chunks or (panels // found >= EVEN_PANELS and found <= MOST_CHUNKS)
+
+
+@pytest.mark.parametrize("panels", range(2, 40))
+@pytest.mark.parametrize("chunks", range(2, 8))
+def test_two_workers_share_a_single_block(chunks: int, panels: int) -> None:
+    """Four chunks of six panels would be three items: one worker would do two of them."""
+    count = even_chunks(min(chunks, panels), [49], panels)
+    size = -(-panels // count)
+    items = [min(size, panels - first) for first in range(0, panels, size)]
+    ends = [0, 0]
+    for item in items:
+        ends[ends.index(min(ends))] += item
+
+    assert max(ends) <= max(1.25 * panels / 2, -(-panels // 2))
 
 
 def test_a_single_block_of_many_weights_has_many_chunks() -> None:

@@ -123,7 +123,7 @@ def divide(
         spread(block, axes, (groups, min(2 * groups, most)), wanted, SOME_POINTS)
         blocks, boxes = counted()
         chunks = choose_chunks(problem, boxes, panels)
-    if FEW_ITEMS <= boxes * chunks < min(EVEN_ITEMS, most):
+    if 1 < boxes * chunks < min(EVEN_ITEMS, most + 1):
         chunks = even_chunks(chunks, box_sizes(sizes, block, groups), panels)
     return blocks, chunks
 
@@ -182,11 +182,19 @@ def even_chunks(chunks: int, boxes: Sequence[int], panels: int) -> int:
     """Return so many chunks, or a few more if then workers end at about the same time.
 
     The boxes are how many points each has.  Every chunk more begins anew, but whoever has packed
-    its block for another does not do so again.
+    its block for another does not do so again.  Where items are few, four chunks of six panels
+    are three of two: six of one are better, or two of three.
+
+    >>> even_chunks(4, [49], 6), even_chunks(3, [49], 6), even_chunks(2, [49], 6)
+    (6, 6, 2)
     """
-    most = min(MOST_CHUNKS, panels // EVEN_PANELS)
-    choices = range(chunks, max(chunks, most) + 1)
-    return min(choices, key=lambda count: _idle(count, boxes, panels) + CHUNK * (count - chunks))
+    least, most = chunks, min(MOST_CHUNKS, panels // EVEN_PANELS)
+    if chunks * len(boxes) < FEW_ITEMS:
+        least, most = -(-chunks // 2), min(panels, 2 * chunks)
+    choices = range(least, max(chunks, most) + 1)
+    return min(
+        choices, key=lambda count: _idle(count, boxes, panels) + CHUNK * max(0, count - chunks)
+    )
 
 
 def _idle(chunks: int, boxes: Sequence[int], panels: int) -> float:

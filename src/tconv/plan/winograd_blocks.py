@@ -127,6 +127,8 @@ def divide(
     enough = max(work // WORTH, _worth(boxes * work) // boxes) + volume.weights // WORTH_READING
     wanted = -(-(MANY_ITEMS if staged else SOME_ITEMS) // together)
     a_chunk = -(-volume.panels // max(1, min(wanted, cuts, enough)))
+    if not staged:
+        a_chunk = _shared(volume.panels, a_chunk, boxes)
     a_slice = volume.panels
     if sliced and most_weights is not None:
         a_slice = _slice(volume.panels, most_weights * volume.panels // (groups * volume.weights))
@@ -143,6 +145,17 @@ def divide(
         panels_a_chunk=a_chunk,
         slice=a_slice,
     )
+
+
+def _shared(panels: int, a_chunk: int, boxes: int) -> int:
+    """Return how many panels a chunk has: more, if of a few items one worker would do two.
+
+    >>> _shared(6, 2, 1), _shared(8, 2, 1), _shared(6, 2, 2), _shared(6, 6, 1)
+    (3, 2, 2, 6)
+    """
+    chunks = -(-panels // a_chunk)
+    odd = chunks * boxes % 2 and 1 < chunks * boxes < SOME_ITEMS
+    return -(-panels // (chunks - 1)) if odd and chunks > 1 else a_chunk
 
 
 def _slice(panels: int, most: int) -> int:
