@@ -6,7 +6,6 @@ many points is split in three along each axis: before, inside and behind.
 
 import math
 from collections.abc import Sequence
-from itertools import product
 
 from tconv.plan.phases import AxisPhases
 from tconv.plan.tiles import whole_tiles
@@ -40,7 +39,7 @@ def within(axis: AxisPhases) -> bool:
 def choose_boxes(
     axes: Sequence[AxisPhases], block: Sequence[int], sizes: tuple[int, float, int]
 ) -> int:
-    """Return into how many boxes a block is split where it can be read in place; 1 is whole.
+    """Return into how many boxes blocks are split where they can be read in place; 1 is whole.
 
     The sizes are the channels that are read, the vectors of those that are written, and the rows
     of a tile.  The first of all axes is the batch, which has no borders.
@@ -51,34 +50,44 @@ def choose_boxes(
         return 1
     taps = math.prod(sum(map(len, axis.taps)) for axis in axes)
     phases = math.prod(len(axis.ranges) for axis in axes[:-1])
-
-    def read(counts: Sequence[int]) -> int:
-        extents = (a.step_in * (n - 1) + a.span for a, n in zip(axes[1:], counts, strict=True))
-        return images * math.prod(extents)
-
-    def time(counts: Sequence[int], *, packed: bool) -> float:
-        multiplied = whole_tiles(images * math.prod(counts), rows) * taps * vectors
-        moved = read(counts) * (PACKED if packed else FETCHED)
-        return multiplied + moved + BEGIN * phases / depth
-
-    whole = time(spatial, packed=True)
-    if (PACKED - FETCHED) * read(spatial) < (1 - CLEARLY) * whole:
-        return 1  # however little is packed
-    cuts = [_cut(axis, length) for axis, length in zip(axes[1:], spatial, strict=True)]
-    if 3 * math.prod(cut[1] for cut in cuts) < 2 * math.prod(spatial):
+    cuts = [_cuts(axis, length) for axis, length in zip(axes[1:], spatial, strict=True)]
+    points = math.prod(axis.end - axis.begin for axis in axes[1:])
+    inner = [[cut[1] for cut in axis if cut[1]] for axis in cuts]
+    if 3 * math.prod(map(sum, inner)) < 2 * points:
         return 1  # most points lie at a border
-    boxes = [box for box in product(*map(enumerate, cuts)) if all(count for _, count in box)]
-    split = sum(
-        time([count for _, count in box], packed=any(place != 1 for place, _ in box))
-        for box in boxes
-    )
-    return 3 ** len(spatial) if len(boxes) > 1 and split < CLEARLY * whole else 1
+    # A box that begins takes its time, and ends with a tile that is not full, as a rule.
+    begin = BEGIN * phases / depth + _unfilled(rows) * taps * vectors
+
+    def read(counts: Sequence[Sequence[int]]) -> int:
+        return images * math.prod(map(_read, axes[1:], counts))
+
+    def time(counts: Sequence[Sequence[int]], in_place: int) -> float:
+        """Take boxes of so many points along each axis; so many points are read in place."""
+        moved = PACKED * read(counts) - (PACKED - FETCHED) * in_place
+        return images * points * taps * vectors + moved + begin * math.prod(map(len, counts))
+
+    whole = time([[sum(cut) for cut in axis] for axis in cuts], 0)
+    boxes = [[count for cut in axis for count in cut if count] for axis in cuts]
+    return 3 ** len(spatial) if time(boxes, read(inner)) < CLEARLY * whole else 1
 
 
-def _cut(axis: AxisPhases, length: int) -> tuple[int, int, int]:
-    """Return how many points of the first block lie before, inside and behind."""
-    start, stop = axis.begin, min(axis.begin + length, axis.end)
+def _unfilled(rows: int) -> float:
+    """Return how many rows of a last tile there are no points for, in the mean."""
+    return sum(whole_tiles(count, rows) - count for count in range(rows)) / rows
+
+
+def _read(axis: AxisPhases, counts: Sequence[int]) -> int:
+    """Return how many points of an axis are read by boxes of so many each."""
+    return sum(axis.step_in * (count - 1) + axis.span for count in counts)
+
+
+def _cuts(axis: AxisPhases, length: int) -> list[tuple[int, int, int]]:
+    """Return how many points of each block lie before, inside and behind."""
     low, high = inside(axis)
-    low = min(max(low, start), stop)
-    high = min(max(high, low), stop)
-    return low - start, high - low, stop - high
+    cuts = []
+    for start in range(axis.begin, axis.end, length):
+        stop = min(start + length, axis.end)
+        first = min(max(low, start), stop)
+        last = min(max(high, first), stop)
+        cuts.append((first - start, last - first, stop - last))
+    return cuts
