@@ -15,9 +15,9 @@ from tconv.codegen.build import (
     load,
     number,
     place,
-    prefetch,
     smaller,
     store,
+    touch,
 )
 from tconv.plan.stretches import Kind
 from tconv.plan.transforms import Form
@@ -330,16 +330,18 @@ def emit_origin(b: ir.IRBuilder, r: Record, block: Block) -> tuple[ir.Value, ir.
     return axis.carried[0], b.icmp_signed("!=", axis.carried[1], number(0))
 
 
-def ask_for_region(b: ir.IRBuilder, r: Record, block: Block, source: ir.Value, item: int) -> None:
-    """Ask for all that a block reads in place, line after line, for the second cache.
+def touch_region(b: ir.IRBuilder, r: Record, block: Block, source: ir.Value, item: int) -> None:
+    """Read a word of every cache line that a block reads in place, line of points after line.
 
-    Points and groups read it in turns, which no machine foresees.
+    Points and groups read them in turns, which no machine foresees; in order it does.
     """
     lines = emit_region_extents(b, r, block)
     first = b.mul(b.add(b.mul(block.start, r.step_in), r.low_in), r.source_x)
     points = b.sub(b.sub(block.stop, block.start), number(1))
-    length = b.mul(b.add(b.mul(points, r.step_in), r.span), r.source_x)
+    behind = b.sub(b.add(b.mul(points, r.step_in), r.span), number(1))
+    channels = b.add(b.mul(b.sub(r.groups, number(1)), r.source_g), r.depth)
+    length = b.add(b.mul(behind, r.source_x), channels)
     with region_lines(b, r, block, lines) as (_, read, _):
         begin = place(b, source, b.add(read, first))
         with counted(b, length, step=LINE // item) as k:
-            prefetch(b, place(b, begin, k.index), near=2)
+            touch(b, place(b, begin, k.index))

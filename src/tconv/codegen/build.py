@@ -170,6 +170,14 @@ def prefetch(b: ir.IRBuilder, pointer: ir.Value, *, near: int = 3, write: bool =
     b.call(call, [b.bitcast(pointer, byte), *numbers])
 
 
+def touch(b: ir.IRBuilder, pointer: ir.Value) -> None:
+    """Read what lies there, for the caches' sake: machines drop prefetches if there are many.
+
+    Atomic, since nobody uses it: others would be left out.
+    """
+    b.load_atomic(b.bitcast(pointer, I32.as_pointer()), "monotonic", 4)
+
+
 def splat(b: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:
     """Return a vector with the same value in every lane."""
     kind = ir.VectorType(value.type, lanes)

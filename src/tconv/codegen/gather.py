@@ -16,9 +16,9 @@ from tconv.codegen.block import (
     Block,
     KernelShape,
     Record,
-    ask_for_region,
     emit_block,
     emit_box,
+    touch_region,
 )
 from tconv.codegen.block_lines import each_line, line_ends, stores
 from tconv.codegen.build import (
@@ -79,9 +79,9 @@ def emit_gather(module: ir.Module, shape: KernelShape, kinds: Kinds = Kinds()) -
             together = b.select(fused, count, number(1))
             strided = b.icmp_signed(">", r.step_in, number(1))
             every = b.and_(strided, b.icmp_signed("==", together, r.groups))
-            with b.if_then(b.and_(every, b.icmp_signed(">", r.groups, number(1)))):
+            with b.if_then(b.and_(fused, every)):
                 source = r.pointer_to("source", STORED[shape.dtype].as_pointer())
-                ask_for_region(b, r, box, source, STORED_BYTES[shape.dtype])
+                touch_region(b, r, box, source, STORED_BYTES[shape.dtype])
             with counted(b, b.select(fused, number(1), count)) as one:
                 mine = b.add(group, one.index)
                 data_number = b.add(b.mul(rest, r.groups), mine)

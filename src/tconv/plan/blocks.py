@@ -41,7 +41,7 @@ def choose_block(  # noqa: PLR0913 - bytes of each thing
     What they read (``point`` bytes each) should stay in less than half of the second-level cache,
     and the ``sums`` bytes of one panel in a quarter of it.  But a block of few points reads every
     weight for next to nothing: then the last cache must do, unless ``weights``, bytes of them,
-    are in the second one anyway, and images that share nothing are what is parted.  Of data that
+    are in the second one anyway, and what is parted shares nothing.  Of data that
     is read ``in_place`` only what the picture has counts, and nothing is packed again; but there
     must be room to pack it, padding too, for arrays that cannot be read so.
     """
@@ -50,10 +50,11 @@ def choose_block(  # noqa: PLR0913 - bytes of each thing
     # A region that one point nearly fills would be packed again for each of them.
     least = min(4 * point * math.prod(axis.span for axis in axes), machine.l3 // 2)
     near = weights is not None and weights <= machine.l2 // NEAR_WEIGHTS
+    shared = any(axis.span > axis.step_in for axis in axes)  # by points of several blocks
 
     def too_large() -> bool:
         points = math.prod(block)
-        few = ENOUGH_POINTS if near and block[0] > 1 else FEW_POINTS
+        few = ENOUGH_POINTS if near and (block[0] > 1 or not shared) else FEW_POINTS
         read, kept = point * _read(axes, block), sums * axes[-1].step_out * points
         if in_place and read <= machine.l3 // MOST_PADDED:
             read = point * _read(axes, block, inside=True)

@@ -61,7 +61,8 @@ def split_gather(
         """Return a block of so many groups, how many there are, chunks, and how it is read."""
         block, point = list(first), groups * depth * item
         if unpacked or groups > 1:
-            block = choose_block(axes, point, columns * item, machine, in_place=unpacked)
+            sizes_of = point, columns * item, machine
+            block = choose_block(axes, *sizes_of, in_place=unpacked, weights=groups * weights)
         sizes = wide * columns if joined else wanted, columns, problem.groups // groups
         blocks, chunks = divide(block, axes, problem, sizes, machine.l3)
         if any(chosen):
