@@ -55,7 +55,7 @@ def split_gather(
     taps = math.prod(sum(map(len, axis.taps)) for axis in axes)
     weights = taps * depth * panels * columns * item
     first = choose_block(axes, depth * item, columns * item, machine, weights=weights)
-    unpacked = _read_in_place(problem, chosen) and packing_matters(axes, first, panels)
+    unpacked = not whole and reads_unpacked(problem, axes, first, panels)
 
     def lay(groups: int) -> tuple[list[int], list[int], int, int, bool]:
         """Return a block of so many groups, how many there are, chunks, and how it is read."""
@@ -103,7 +103,18 @@ def beside(problem: Problem) -> bool:
     return not str(problem.layout(problem.given[0])).endswith("x")
 
 
-def _read_in_place(problem: Problem, chosen: Sequence[bool]) -> bool:
-    """Tell whether data is most likely read where it lies: channels side by side, as summed."""
+def reads_unpacked(
+    problem: Problem, axes: Sequence[AxisPhases], block: Sequence[int], panels: int
+) -> bool:
+    """Tell whether blocks at borders are most likely read where they lie, taps left out.
+
+    Channels lie side by side, as they are summed, and packing would take long.
+    """
+    depth = problem.coarse_channels
+    if problem.wanted is Operand.COARSE:
+        depth = problem.fine_channels
     plain = accumulator(problem.dtype) == numpy_dtype(problem.dtype)
-    return any(chosen) and beside(problem) and plain and (problem.groups == 1 or chosen[-1])
+    if not plain or not beside(problem) or not packing_matters(axes, block, panels):
+        return False
+    chosen = sorted_axes(axes, depth, panels)
+    return any(chosen) and (problem.groups == 1 or chosen[-1])

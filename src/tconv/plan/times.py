@@ -14,6 +14,7 @@ from itertools import product
 from tconv.plan.blocks import choose_block
 from tconv.plan.boxes import choose_boxes, within
 from tconv.plan.cells import cell_columns, neighbours_of
+from tconv.plan.gather_blocks import reads_unpacked
 from tconv.plan.machine import Machine
 from tconv.plan.missed import multiplied_share
 from tconv.plan.overlap import MIXED, channels_of, products_of
@@ -126,6 +127,8 @@ def _gather(problem: Problem, machine: Machine) -> Counts:
         sizes = read, -(-written // lanes), tile_rows(machine)
         boxes = 1 if all(map(within, axes)) else choose_boxes(one, block, sizes)
         if not _widened(problem) and (boxes > 1 or all(map(within, axes))):
+            packed = 0
+        if reads_unpacked(problem, one, block, panels):
             packed = 0
         source = math.prod(axis.size_in for axis in axes)
         touched = source * (1 + read * item / LINE)
