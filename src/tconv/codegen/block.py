@@ -8,6 +8,7 @@ from functools import reduce
 from llvmlite import ir
 
 from tconv.codegen.build import (
+    I1,
     I64,
     LINE,
     counted,
@@ -19,6 +20,7 @@ from tconv.codegen.build import (
     store,
     touch,
 )
+from tconv.plan.phases import EVERY
 from tconv.plan.stretches import Kind
 from tconv.plan.transforms import Form
 
@@ -184,9 +186,10 @@ def emit_pack_region(  # noqa: PLR0913 - where from, where to, and by what
 
     ``widths`` are how many channels there are and how far apart points lie, if not
     the record's depth.  Where channels lie far apart, only a few of them are read at a time,
-    line after line: each is in a page of its own.
+    line after line: each is in a page of its own.  Lines that no tap reads are left out.
     """
     channels, pitch = widths or (r.depth, r.depth)
+    skips = "needed" in r.fields
     lines = emit_region_extents(b, r, block)
     first = b.add(b.mul(block.start, r.step_in), r.low_in)
     points = b.sub(b.sub(block.stop, block.start), number(1))
@@ -198,11 +201,17 @@ def emit_pack_region(  # noqa: PLR0913 - where from, where to, and by what
     at_once = b.select(together, channels, number(FAR_CHANNELS))
     turns = b.sdiv(b.add(channels, b.sub(at_once, number(1))), at_once)
     whole = b.icmp_signed("==", inside, length)
+    if skips:
+        above = r.at("needed", b.sub(r.outer, number(1)))
+        whole = b.and_(whole, b.icmp_signed("==", above, number(EVERY)))
     merged = b.select(whole, _lines_that_follow(b, r, block, (length, pitch)), number(1))
-    with counted(b, turns) as turn, region_lines(b, r, block, lines, merged) as line:
+    with (
+        counted(b, turns) as turn,
+        region_lines(b, r, block, lines, merged, skips=skips) as (target, read, valid, needed),
+        b.if_then(needed, likely=True),
+    ):
         channel = b.mul(turn.index, at_once)
         depth = smaller(b, b.sub(channels, channel), at_once)
-        target, read, valid = line
         head = b.select(valid, before, b.mul(length, merged))
         body = b.select(valid, b.mul(inside, merged), number(0))
         tail = b.select(valid, b.sub(b.sub(length, head), inside), number(0))
@@ -247,13 +256,20 @@ def emit_region_extents(b: ir.IRBuilder, r: Record, block: Block) -> ir.Value:
 
 
 @contextmanager
-def region_lines(
-    b: ir.IRBuilder, r: Record, block: Block, lines: ir.Value, merged: ir.Value | None = None
-) -> Iterator[tuple[ir.Value, ir.Value, ir.Value]]:
+def region_lines(  # noqa: PLR0913 - which lines of what
+    b: ir.IRBuilder,
+    r: Record,
+    block: Block,
+    lines: ir.Value,
+    merged: ir.Value | None = None,
+    *,
+    skips: bool = False,
+) -> Iterator[tuple[ir.Value, ir.Value, ir.Value, ir.Value]]:
     """Emit a loop over a region's lines: where one goes, where it comes from, if it exists.
 
     Those of the last outer axis follow one another without divisions, which take longer than
-    short lines; ``merged`` is 1, or all of them if they are one line.
+    short lines; ``merged`` is 1, or all of them if they are one line.  Last comes whether any tap
+    reads it, if that is to be told.
     """
     above = b.sub(r.outer, number(1))
     extent, start = load(b, block.extents, above), load(b, block.starts, above)
@@ -262,8 +278,17 @@ def region_lines(
     turns = b.sdiv(extent, at_once)
     with counted(b, b.sdiv(lines, extent)) as far:
         target, read, valid = emit_region_line(b, r, block, far.index, above)
-        with counted(b, turns) as near:
+        wanted: ir.Value = ir.Constant(I1, 1)
+        if skips:
+            wanted = _needed_line(b, r, block, far.index, above)
+        with counted(b, turns, [number(0)]) as near:
             here = b.mul(near.index, at_once)
+            needed, (residue,) = wanted, near.carried
+            if skips:
+                needed = b.and_(wanted, bit_of(b, r.at("needed", above), residue))
+                after = b.add(residue, number(1))
+                ends = b.icmp_signed("==", after, r.at("steps_in", above))
+                near.carried = [b.select(ends, number(0), after)]
             coordinate = b.add(first, here)
             exists = b.and_(
                 b.icmp_signed(">=", coordinate, number(0)),
@@ -273,7 +298,29 @@ def region_lines(
                 b.add(target, b.mul(here, r.at("pitches", above))),
                 b.add(read, b.mul(coordinate, r.at("source_steps", above))),
                 b.and_(valid, exists),
+                needed,
             )
+
+
+def bit_of(b: ir.IRBuilder, bits: ir.Value, place_of: ir.Value) -> ir.Value:
+    """Tell whether a bit is set; where all are, of any number."""
+    every = b.icmp_signed("==", bits, number(EVERY))
+    one = b.and_(b.lshr(bits, b.and_(place_of, number(63))), number(1))
+    return b.or_(every, b.icmp_signed("!=", one, number(0)))
+
+
+def _needed_line(
+    b: ir.IRBuilder, r: Record, block: Block, index: ir.Value, axes: ir.Value
+) -> ir.Value:
+    """Tell whether taps read a line of the region, by the first ``axes`` of it."""
+    with counted(b, axes, [index, number(1)]) as axis:
+        d = b.sub(b.sub(axes, number(1)), axis.index)
+        rest, needed = axis.carried
+        extent = load(b, block.extents, d)
+        residue = b.srem(b.srem(rest, extent), r.at("steps_in", d))
+        found = b.zext(bit_of(b, r.at("needed", d), residue), I64)
+        axis.carried = [b.sdiv(rest, extent), b.and_(needed, found)]
+    return b.icmp_signed("!=", axis.carried[1], number(0))
 
 
 def emit_region_line(
@@ -341,7 +388,7 @@ def touch_region(b: ir.IRBuilder, r: Record, block: Block, source: ir.Value, ite
     behind = b.sub(b.add(b.mul(points, r.step_in), r.span), number(1))
     channels = b.add(b.mul(b.sub(r.groups, number(1)), r.source_g), r.depth)
     length = b.add(b.mul(behind, r.source_x), channels)
-    with region_lines(b, r, block, lines) as (_, read, _):
+    with region_lines(b, r, block, lines) as (_, read, _, _):
         begin = place(b, source, b.add(read, first))
         with counted(b, length, step=LINE // item) as k:
             touch(b, place(b, begin, k.index))

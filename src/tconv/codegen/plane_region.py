@@ -2,7 +2,7 @@
 
 from llvmlite import ir
 
-from tconv.codegen.block import Block, Record, emit_region_extents, region_lines
+from tconv.codegen.block import Block, Record, bit_of, emit_region_extents, region_lines
 from tconv.codegen.build import I64, counted, larger, number, place, smaller
 
 NEAR_CHANNELS = 8  # packed at a time where each lies in a page of its own
@@ -36,13 +36,16 @@ def pack_planes_region(  # noqa: PLR0913 - where from, where to, and by what
         b.sdiv(b.add(larger(b, left, number(0)), up), r.step_in)
         for left in (b.neg(first), b.sub(r.size_in, first))
     )
-    with counted(b, turns) as turn, region_lines(b, r, block, lines) as line:
+    with (
+        counted(b, turns) as turn,
+        region_lines(b, r, block, lines, skips=True) as (to_line, from_line, valid, needed),
+        b.if_then(needed, likely=True),
+    ):
         channel = b.mul(turn.index, at_once)
         channels = smaller(b, b.sub(every, channel), at_once)
-        target, read, valid = line
-        target = b.add(target, b.mul(channel, r.row))
-        read = b.add(read, b.mul(channel, r.source_c))
-        with counted(b, r.step_in) as residue:
+        target = b.add(to_line, b.mul(channel, r.row))
+        read = b.add(from_line, b.mul(channel, r.source_c))
+        with counted(b, r.step_in) as residue, b.if_then(bit_of(b, r.needed_last, residue.index)):
             origin = b.add(first, residue.index)
             before, until = (
                 _clamp(b, r, b.sub(count, b.zext(_reached(b, r, origin, count, end), I64)))

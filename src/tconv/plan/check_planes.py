@@ -17,6 +17,8 @@ from tconv.plan.check_record import (
     apart,
     demand,
     inside,
+    is_needed,
+    needs_line,
     phase_lines,
     sum_terms,
     target_line,
@@ -105,6 +107,8 @@ class PlanesRun(DataRun):
         region: Region = {}
         stretches = []
         for here in product(*map(range, extents)):
+            if not needs_line(r, here):
+                continue
             line = tuple(map(add, firsts, here))
             exists = inside(line, sizes)
             real = not exists or inside(line, self.source[:-1])
@@ -112,6 +116,8 @@ class PlanesRun(DataRun):
             begin = sum(map(mul, here, pitches))
             stretches.append((begin, begin + self.groups * r.depth * r.row))
             for residue in range(r.step_in):
+                if not is_needed(r.needed_last, residue):
+                    continue
                 origin, up = first + residue, r.step_in - 1
                 before = min(max(up - origin, 0) // r.step_in, r.residue)
                 until = min(max(r.size_in - origin + up, 0) // r.step_in, r.residue)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tconv.errors import InternalError
+from tconv.plan.phases import EVERY
 from tconv.plan.planes import Planes
 from tconv.plan.strips import Strips
 from tconv.problem import Axis, Operand, Problem, accumulator
@@ -159,6 +160,8 @@ def pack_region(r: Record, block: Block, sizes: Sequence[int], pitch: int) -> tu
     firsts = [a * step + low for a, step, low in zip(block.starts, steps, lows, strict=True)]
     region: Region = {}
     for here in product(*map(range, extents)):
+        if "needed" in r.arrays and not needs_line(r, here):
+            continue
         point = tuple(map(add, firsts, here))
         where = sum(map(mul, here, pitches))
         demand(where not in region, "two points are packed in one place", point)
@@ -169,6 +172,19 @@ def pack_region(r: Record, block: Block, sizes: Sequence[int], pitch: int) -> tu
     end = max(region, default=0) + pitch
     demand(apart(stretches, end), "packed points overlap", extents)
     return region, end
+
+
+def needs_line(r: Record, here: Sequence[int]) -> bool:
+    """Tell whether a line of the region is packed, by its place on outer axes."""
+    steps = r.outer_of("steps_in")
+    demand(min(steps) > 0, "an axis has no step", steps)
+    numbers = zip(r.outer_of("needed"), steps, here, strict=False)
+    return all(is_needed(bits, place % step) for bits, step, place in numbers)
+
+
+def is_needed(bits: int, residue: int) -> bool:
+    """Tell whether a residue is packed."""
+    return bits == EVERY or bits >> residue & 1 == 1
 
 
 def phase_lines(r: Record, block: Block, phase: int) -> tuple[list[int], list[Point], list[int]]:

@@ -9,7 +9,7 @@ from tconv.plan.boxes import WHOLE, inside
 from tconv.plan.gather_blocks import VECTORS, split_gather
 from tconv.plan.machine import Machine
 from tconv.plan.missed import kept_pitch, list_rooms, met_tables
-from tconv.plan.phases import AxisPhases, all_phases
+from tconv.plan.phases import AxisPhases, all_phases, needed_residues
 from tconv.plan.tiles import tile_rows
 from tconv.problem import Operand, Problem
 
@@ -52,6 +52,7 @@ ARRAYS = (
     "sizes_in", "steps_in", "steps_out", "lows_in", "shifts_out", "outer_block",
     "begins", "ends", "outer_blocks", "axis_phases", "spans", "pitches",
     "inside_lows", "inside_highs",
+    "needed",  # bits, one for each residue of the step that taps read; all are set where all are
     # one for each outer axis and phase of it, and one for each phase of the last axis
     "phase_low", "phase_high", "last_low", "last_high",
     # one for each phase of all outer axes together
@@ -71,10 +72,10 @@ MOST_STEPS = 1024  # elements that a point reads, if its tile has a list of them
 SOME_STEPS = 256  # likewise, if runs of them are long
 FEW_CHANNELS, SOME_CHANNELS = 8, 64  # of such a point: with any panels, and if they are small
 BOXES = frozenset(
-    {"boxes", "inside_low", "inside_high", "inside_lows", "inside_highs"}
+    {"boxes", "inside_low", "inside_high", "inside_lows", "inside_highs", "needed"}
     | {"groups_at_once", "groups_in_turn"}
 )
-"""What tells how blocks and groups are split."""
+"""What tells how blocks and groups are split, and which lines are packed."""
 MISSED = frozenset({
     "words", "unpacked", "most_depth", "listed_pitch", "met_start", "met",
     "scratch_classes", "scratch_bits", "scratch_listed", "scratch_nothing",
@@ -386,6 +387,7 @@ def outer_tables(
         "outer_blocks": blocks[:-1],
         "axis_phases": [len(axis.ranges) for axis in outer],
         "spans": [axis.span for axis in outer],
+        "needed": [needed_residues(axis) for axis in outer],
         "pitches": pitches[:-1],
         "phase_low": [low for ranges in padded for low, _ in ranges],
         "phase_high": [high for ranges in padded for _, high in ranges],

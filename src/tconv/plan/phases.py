@@ -11,6 +11,8 @@ from functools import lru_cache
 
 from tconv.problem import Axis, Operand, Problem, window
 
+EVERY, MOST_BITS = -1, 62  # residues of a step
+
 Lists = tuple[tuple[int, ...], ...]
 
 
@@ -150,3 +152,17 @@ def aligned(split: AxisPhases) -> AxisPhases:
     ranges, taps, offsets_of = zip(*(found[place] for place in sorted(found)), strict=True)
     sizes = split.size_in, split.size_out, split.step_in, split.step_out
     return AxisPhases(*sizes, 0, ranges, taps, offsets_of)
+
+
+def needed_residues(axis: AxisPhases) -> int:
+    """Return which lines of an axis taps read, as bits of their residues of its step.
+
+    >>> from tconv.problem import Axis, Operand
+    >>> [bin(needed_residues(axis_phases(Axis(20, 4, 2, 5, dilation, 0), Operand.COARSE)))
+    ...  for dilation in (1, 3)]
+    ['0b11', '0b1001']
+    """
+    found = {(offset - axis.low) % axis.step_in for some in axis.offsets for offset in some}
+    if len(found) == axis.step_in or axis.step_in > MOST_BITS:
+        return EVERY
+    return sum(1 << residue for residue in found)

@@ -25,7 +25,7 @@ from tconv.plan.gather import (
     outer_tables,
 )
 from tconv.plan.machine import Machine
-from tconv.plan.phases import AxisPhases, even_phases
+from tconv.plan.phases import AxisPhases, even_phases, needed_residues
 from tconv.problem import Operand, Problem
 
 SCALARS = (
@@ -38,6 +38,7 @@ SCALARS = (
     "run",  # channels read at each entry of the segments, a row apart
     "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
     "block", "begin", "end", "blocks", "phases", "span", "residue", "row",
+    "needed_last",  # residues of the last axis, likewise
     "outer_phases", "group_weights", "lines", "sums_pitch", "most_phases",
     "scratch_sums", "scratch_lines", "scratch_targets",
     "unpacked",  # whether data may be read where it lies
@@ -51,6 +52,7 @@ ARRAYS = (
     "source_steps", "target_steps",  # one for each outer axis, filled in by each call
     "sizes_in", "steps_in", "steps_out", "lows_in", "shifts_out", "outer_block",
     "begins", "ends", "outer_blocks", "axis_phases", "spans", "pitches",
+    "needed",  # bits, one for each residue of the step that taps read; all are set where all are
     "phase_low", "phase_high", "last_low", "last_high",
     # one for each phase of all axes together; those of the last are one if they are merged
     "phase_weights", "segment_start",
@@ -145,6 +147,7 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
         "phases": len(last.ranges) // merged,
         "residue": residue,
         "row": row,
+        "needed_last": needed_residues(last),
         "group_weights": panels * panel_weights,
         "lines": lines,
         "sums_pitch": sums_pitch,

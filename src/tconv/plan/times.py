@@ -18,7 +18,13 @@ from tconv.plan.gather_blocks import reads_unpacked
 from tconv.plan.machine import Machine
 from tconv.plan.missed import multiplied_share
 from tconv.plan.overlap import MIXED, channels_of, products_of
-from tconv.plan.phases import AxisPhases, all_phases, batch_phases, even_phases
+from tconv.plan.phases import (
+    AxisPhases,
+    all_phases,
+    batch_phases,
+    even_phases,
+    needed_residues,
+)
 from tconv.plan.planes import MOST_ROWS, choose_rows, longest, planes_block, tile_of
 from tconv.plan.stretches import ROWS
 from tconv.plan.tiles import tile_rows, whole_tiles
@@ -27,6 +33,7 @@ from tconv.problem import Problem, accumulator, numpy_dtype
 LINE = 64  # bytes that memory is read by
 NEAR = 2  # times the second cache: larger images come from afar
 LOADED = 1.6  # multiplied vectors in the time of one that is loaded, about
+LARGE, FEW_VECTORS = 8, 3  # parts of the last cache; of a line that a page is read for
 WAITS = 1.057  # of two stages: several workers wait for each other between them
 
 PRICES: dict[str, dict[str, float]] = {
@@ -61,6 +68,7 @@ PRICES: dict[str, dict[str, float]] = {
     "overlap": {
         "vectors": 0.136, "tiles": 3.5,
         "copied": 1.77, "copied_residues": 3.01, "turned": 2.83, "turned_residues": 5.91,
+        "short": 6.0, "far": 4.0,  # more, for residues of lines that fill no vector; from afar
         "folded": 0.135, "lines": 11.5,
         "stored": 1.53, "stored_phases": 0.835, "beside": 0.261, "beside_phases": 0.0913,
         "crossed": 0.5,  # more, where phases are mixed one by one
@@ -208,7 +216,8 @@ def _planes(problem: Problem, machine: Machine) -> Counts:
     some = zip(lengths, last.taps, strict=True)
     begun = lines / merged * tiles
     begun *= sum(vectors(length) for length, taps in some if len(taps) >= least)
-    packed, length = _packed(axes, block) * read, min(block[-1], last.size_out // last.step_out)
+    packed = _packed(axes, block, last=True) * read
+    length = min(block[-1], last.size_out // last.step_out)
     every = math.prod(axis.size_out for axis in axes) * written
     stored = min(every, _sum(axes, lambda taps, points: points * (taps >= least)) * written)
     regions = _packed(outer, block[:-1]) * parts * last.step_in
@@ -290,6 +299,11 @@ def _overlap(problem: Problem, machine: Machine) -> Counts:
     }
     if not beside and last.step_out not in {1, *MIXED}:
         found["crossed"] = lines * last.size_out * written
+    length, image = -(-last.size_in // last.step_in), math.prod(axis.size_in for axis in axes)
+    moved = vectors * len(taps) * read if residues and beside else 0
+    found["short"] = moved * (length < lanes)
+    large = image * read * machine.vector_bytes > lanes * machine.l3 // LARGE
+    found["far"] = moved * (large and length < FEW_VECTORS * lanes)
     return {what: problem.groups * count for what, count in found.items()} | {"stages": 1}
 
 
@@ -357,9 +371,16 @@ def _blocks(axes: Sequence[AxisPhases], block: Sequence[int]) -> int:
     )
 
 
-def _packed(axes: Sequence[AxisPhases], block: Sequence[int]) -> int:
-    """Return how many points all blocks of an image read, those twice that two of them read."""
-    return math.prod(
+def _packed(axes: Sequence[AxisPhases], block: Sequence[int], *, last: bool = False) -> float:
+    """Return how many points all blocks of an image pack, those twice that two of them read.
+
+    Of the last axis too only those that are needed, or all.
+    """
+    points = math.prod(
         -(-(axis.end - axis.begin) // size) * (axis.step_in * (size - 1) + axis.span)
         for axis, size in zip(axes, block[1:], strict=True)
+    )
+    parted = axes if last else axes[:-1]
+    return points * math.prod(
+        bits.bit_count() / axis.step_in for axis in parted if (bits := needed_residues(axis)) > 0
     )
