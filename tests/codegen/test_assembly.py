@@ -13,7 +13,7 @@ from tconv.codegen.block import KernelShape
 from tconv.codegen.correlate import emit_correlate
 from tconv.codegen.dots import emit_dot_line
 from tconv.codegen.gather import emit_gather
-from tconv.codegen.runs import NARROW_ROWS
+from tconv.codegen.runs import NARROW_ROWS, rows_of
 from tconv.codegen.strip_tile import TILES
 from tconv.codegen.strips import emit_strips
 from tconv.codegen.tile import UNROLL, Tile, emit_tile
@@ -221,6 +221,25 @@ def test_a_tile_of_one_vector_keeps_eight_sums_and_their_rows() -> None:
     (lines,) = hot_loops(text, NARROW_ROWS * tile.unroll)
 
     assert spills(text, lines) == []
+
+
+@every_machine
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("kind", [{}, {"far": True}, {"listed": True}], ids=str)
+def test_a_tile_of_two_panels_fills_the_registers(
+    cpu: str, dtype: str, kind: dict[str, bool]
+) -> None:
+    """Three vectors of weights, one of data, and twelve sums on AVX2: none left for the stack."""
+    shape = kernel_shape(dtype, MACHINES[cpu])
+    vectors = shape.vectors + 1
+    rows, _ = rows_of(shape, vectors)
+    tile = Tile(rows, vectors, shape.lanes, dtype, joined=True, **kind)
+    text = tile_assembly(tile, MACHINES[cpu])
+    found = hot_loops(text, rows * vectors * tile.unroll)
+
+    assert rows * vectors >= 12
+    assert len(found) >= 1
+    assert [spills(text, lines) for lines in found] == [[]] * len(found)
 
 
 @every_machine
