@@ -22,7 +22,7 @@ from tconv.plan.gather import (
 from tconv.plan.group_blocks import choose_block, choose_lines, most_taps
 from tconv.plan.group_packing import STRAIGHT_POINT, packed_first, straight_lines
 from tconv.plan.machine import Machine
-from tconv.plan.phases import AxisPhases, all_phases
+from tconv.plan.phases import EVERY, AxisPhases, all_phases, needed_residues
 from tconv.plan.stretches import (
     ANY,
     ROWS,
@@ -168,7 +168,8 @@ def plan_grouped(problem: Problem, machine: Machine, *, packs: bool | None = Non
         "together": _choose_together(last, a_chunk * vector),
         "apart": taps_apart(last),
         "stretches": len(stretches),
-        "far": int(far),
+        # What no tap reads is not asked for.
+        "far": int(far and all(needed_residues(axis) == EVERY for axis in axes)),
         "stream": int(far),
         "straight": int(packs and straight_lines(problem.groups, lanes, last, block[-1])),
         "scratch_sums": scratch.take(line * stage * lanes),
