@@ -89,7 +89,7 @@ STEPS = ("source_g", "source_c", "source_x", "target_g", "target_c", "target_x",
          "target_column", "tap_run", "stream", "source_steps", "target_steps", "target_taps",
          "activate", "slope", "zeros")  # fmt: skip
 SIDE_STEPS = tuple(f"{s}_{name}" for s in "ab" for name in ("g", "c", "x", "source_steps"))
-FREE = {*ADDRESSES, *STEPS, *SIDE_STEPS, "segments_in_place"}
+FREE = {*ADDRESSES, *STEPS, *SIDE_STEPS, "segments_in_place", "afar"}  # that one is only of time
 UNREAD = {"size_out", "span"}  # of planes, whose phases say it
 
 FIELDS = [

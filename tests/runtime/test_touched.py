@@ -3,6 +3,7 @@
 import ctypes
 import mmap
 import sys
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -53,7 +54,7 @@ def test_nothing_behind_the_source_is_touched(name: str, more: int) -> None:
     groups, coarse, fine, axes = LAYERS[name]
     layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
     problem = Problem(Operand.COARSE, 2, groups, coarse, fine, axes, "float32", *layouts)
-    recipe = plan_gather(problem, machine())
+    recipe = plan_gather(problem, replace(machine(), l3=0))  # all that there is comes from afar
     shape = problem.shape(Operand.FINE)
     data = before_a_wall(shape, shape[-1] + more)
     data[:] = whole_numbers(shape, "float32", 1)
@@ -63,6 +64,6 @@ def test_nothing_behind_the_source_is_touched(name: str, more: int) -> None:
     runner.run(data, runner.pack(weights), None, out)
 
     # Few terms, and points are summed for all groups in turns.
-    names = "together", "panels", "groups_at_once"
-    assert [recipe.record[FIELDS[name]] for name in names] == [1, 1, groups]
+    names = "together", "panels", "groups_at_once", "afar"
+    assert [recipe.record[FIELDS[name]] for name in names] == [1, 1, groups, 1]
     np.testing.assert_array_equal(out, reference.answer(problem, data, weights))

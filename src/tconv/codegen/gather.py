@@ -77,9 +77,8 @@ def emit_gather(module: ir.Module, shape: KernelShape, kinds: Kinds = Kinds()) -
             fused = b.and_(fused, b.icmp_signed("==", r.panels, number(1)))
             count = b.sub(groups, group)
             together = b.select(fused, count, number(1))
-            strided = b.icmp_signed(">", r.step_in, number(1))
-            every = b.and_(strided, b.icmp_signed("==", together, r.groups))
-            with b.if_then(b.and_(fused, every)):
+            every = b.and_(fused, b.icmp_signed("==", together, r.groups))
+            with b.if_then(b.and_(every, b.icmp_signed("!=", r.afar, number(0)))):
                 source = r.pointer_to("source", STORED[shape.dtype].as_pointer())
                 touch_region(b, r, box, source, STORED_BYTES[shape.dtype])
             with counted(b, b.select(fused, number(1), count)) as one:

@@ -32,6 +32,7 @@ SCALARS = (
     "stream",  # whether results leave the caches, where each call finds lines to be whole
     "in_place",  # whether points inside the picture are read where they lie, by each call
     "boxes",  # that a block is then split into
+    "afar",  # whether the source is so large that strided blocks of it are touched first
     "inside_low", "inside_high",  # points of the last axis that read nothing outside: from, to
     "spare", "activate", "slope", "zeros",  # the last three by each runner
     "scratch_sums", "scratch_rows", "scratch_places", "scratch_targets", "scratch_counts",
@@ -72,7 +73,7 @@ MOST_STEPS = 1024  # elements that a point reads, if its tile has a list of them
 SOME_STEPS = 256  # likewise, if runs of them are long
 FEW_CHANNELS, SOME_CHANNELS = 8, 64  # of such a point: with any panels, and if they are small
 BOXES = frozenset(
-    {"boxes", "inside_low", "inside_high", "inside_lows", "inside_highs", "needed"}
+    {"boxes", "afar", "inside_low", "inside_high", "inside_lows", "inside_highs", "needed"}
     | {"groups_at_once", "groups_in_turn"}
 )
 """What tells how blocks and groups are split, and which lines are packed."""
@@ -173,6 +174,7 @@ def plan_gather(problem: Problem, machine: Machine, *, lines: bool = False) -> G
         "together": int(steps_together),
         "stream": int(problem.bytes() > machine.l3 // STREAM),
         "boxes": split.boxes,
+        "afar": int(split.afar),
         "inside_low": inside(last)[0],
         "inside_high": inside(last)[1],
         "spare": SPARE_ROWS,

@@ -8,7 +8,7 @@ from tconv.plan.blocks import choose_block, divide
 from tconv.plan.boxes import choose_boxes, within
 from tconv.plan.machine import Machine
 from tconv.plan.missed import packing_matters, sorted_axes
-from tconv.plan.phases import AxisPhases
+from tconv.plan.phases import EVERY, AxisPhases, needed_residues
 from tconv.plan.tiles import tile_rows
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 
@@ -16,6 +16,7 @@ VECTORS = 2  # of a panel
 SHARED = 128  # bytes of a group's point: less, and cache lines are mostly other groups'
 ENOUGH_ITEMS = 8  # of blocks and groups, where groups could go together
 LINE = 64  # bytes that memory is written by
+AFAR = 4  # a problem larger than such a part of the last cache is read from there, or further
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Split:
     in_turn: int  # how many work items in a row share a block
     chosen: tuple[bool, ...]  # axes whose taps are left out where points miss them
     unpacked: bool  # whether blocks at the border are read in place too
+    afar: bool  # whether what is read in place is touched in order first
 
 
 def split_gather(
@@ -86,8 +88,13 @@ def split_gather(
     apart = apart or chosen[-1]
     return Split(
         panels, wide, joined, block, blocks, chunks, boxes, apart, at_once, in_turn, chosen,
-        unpacked,
+        unpacked, _waits(problem, axes[-1]) and problem.bytes() > machine.l3 // AFAR,
     )  # fmt: skip
+
+
+def _waits(problem: Problem, last: AxisPhases) -> bool:
+    """Tell whether machines do not foresee what strided points read: in turns, or with gaps."""
+    return last.step_in > 1 and (problem.groups > 1 or needed_residues(last) != EVERY)
 
 
 def _groups_at_once(groups: int, point: int, blocks: int) -> int:
