@@ -12,7 +12,7 @@ from tconv.codegen.points import point_lines, point_steps, points_of
 from tconv.codegen.runs import rows_of
 from tconv.codegen.short import emit_short_line, emit_short_tile
 from tconv.codegen.tile import Tile
-from tconv.plan.gather import MOST_STEPS
+from tconv.plan.gather_blocks import MOST_STEPS
 
 PART = 48  # points of a line, whole tiles of any kind, that all panels are summed for in turn
 JOINED_ROWS = 4  # of a wide panel and a narrow one: twelve sums, and three vectors of weights

@@ -26,6 +26,7 @@ from tconv.plan.check_record import (
     target_line,
 )
 from tconv.plan.gather import Gather
+from tconv.plan.gather_blocks import MOST_STEPS
 from tconv.problem import Operand, Problem
 
 Panels = list[tuple[int, dict[int, Point]]]  # width, and where the weights of each tap begin
@@ -53,7 +54,7 @@ class GatherRun:
         demand(len(blank) >= enough and not any(blank), "sums do not begin with zeros", blank)
         r.positive("panels_at_once", "step_out")
         counts = zip(r.arrays["segment_count"], r.arrays["segment_depth"], strict=True)
-        listed = not r.together or max(map(math.prod, counts)) <= gather.MOST_STEPS
+        listed = not r.together or max(map(math.prod, counts)) <= MOST_STEPS
         demand(
             r.together in (0, 1) and listed,
             "a point reads more elements than a tile can list",

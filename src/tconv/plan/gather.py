@@ -4,9 +4,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, product
+from operator import mul
 
 from tconv.plan.boxes import WHOLE, inside
-from tconv.plan.gather_blocks import VECTORS, split_gather
+from tconv.plan.gather_blocks import VECTORS, goes_together, split_gather
 from tconv.plan.machine import Machine
 from tconv.plan.missed import kept_pitch, list_rooms, met_tables
 from tconv.plan.phases import AxisPhases, all_phases, needed_residues
@@ -69,9 +70,6 @@ ARRAYS = (
 )  # fmt: skip
 """The arrays of a gather's record; a number tells where in the record each begins."""
 
-MOST_STEPS = 1024  # elements that a point reads, if its tile has a list of them
-SOME_STEPS = 256  # likewise, if runs of them are long
-FEW_CHANNELS, SOME_CHANNELS = 8, 64  # of such a point: with any panels, and if they are small
 BOXES = frozenset(
     {"boxes", "afar", "inside_low", "inside_high", "inside_lows", "inside_highs", "needed"}
     | {"groups_at_once", "groups_in_turn"}
@@ -148,7 +146,9 @@ def plan_gather(problem: Problem, machine: Machine, *, lines: bool = False) -> G
     sums_pitch = last.step_out * block[-1]
     sums_panel = math.prod(block[:-1]) * sums_pitch * columns
     arrays |= part_tables(arrays, (math.prod(block), columns * item), machine)
-    steps_together = not words and _together(arrays, (depth, panels * columns * item), machine)
+    steps = max(map(mul, counts, arrays["segment_depth"]))
+    runs_of = steps, max(arrays["segment_depth"]), depth
+    steps_together = not words and goes_together(runs_of, panels * columns * item, machine)
     panels_at_once = (
         min(a_chunk, max(1, machine.l2 // 2 // (sums_panel * item))) if _cut(arrays) else 1
     )
@@ -321,22 +321,6 @@ def part_tables(
         segments.append(max(1, at_once))
         depths.append(max(1, length))
     return {"part_segments": segments, "part_depth": depths, "blank": [0] * ZEROS}
-
-
-def _together(arrays: Mapping[str, list[int]], sizes: tuple[int, int], machine: Machine) -> bool:
-    """Tell whether all panels of a tile's points should be summed before other points are.
-
-    What it stores lies side by side then, and its data stays in the first cache, if the weights
-    do not drive it out.  The sizes are the channels of a point read, and the bytes of all panels
-    for each element of it.
-    """
-    depth, row = sizes
-    counts = zip(arrays["segment_count"], arrays["segment_depth"], strict=True)
-    steps = max(count * length for count, length in counts)
-    few, fits = depth <= FEW_CHANNELS, steps * row <= machine.l1
-    if max(arrays["segment_depth"]) <= FEW_CHANNELS and steps * row <= 2 * machine.l1:
-        return steps <= MOST_STEPS  # runs end before they pay for their beginning
-    return steps <= SOME_STEPS and (few or (depth <= SOME_CHANNELS and fits))
 
 
 def _cut(arrays: Mapping[str, list[int]]) -> bool:

@@ -13,6 +13,9 @@ from tconv.plan.tiles import tile_rows
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 
 VECTORS = 2  # of a panel
+MOST_STEPS = 1024  # elements that a point reads, if its tile has a list of them
+SOME_STEPS = 256  # likewise, if runs of them are long
+FEW_CHANNELS, SOME_CHANNELS = 8, 64  # of such a point: with any panels, and if they are small
 SHARED = 128  # bytes of a group's point: less, and cache lines are mostly other groups'
 ENOUGH_ITEMS = 8  # of blocks and groups, where groups could go together
 LINE = 64  # bytes that memory is written by
@@ -103,6 +106,20 @@ def _groups_at_once(groups: int, point: int, blocks: int) -> int:
     parts = max(1, min(-(-groups // few), -(-ENOUGH_ITEMS // blocks)))
     size = -(-groups // parts)
     return min(groups, -(-size // few) * few)
+
+
+def goes_together(runs: tuple[int, int, int], row: int, machine: Machine) -> bool:
+    """Tell whether all panels of a tile's points should be summed before other points are.
+
+    What it stores lies side by side then, and its data stays in the first cache, if the weights
+    do not drive it out.  The runs are the elements that a point reads, those of the longest run
+    of neighbours, and the channels of one; then come the bytes of all panels for each element.
+    """
+    steps, longest, depth = runs
+    few, fits = depth <= FEW_CHANNELS, steps * row <= machine.l1
+    if longest <= FEW_CHANNELS and steps * row <= 2 * machine.l1:
+        return steps <= MOST_STEPS  # runs end before they pay for their beginning
+    return steps <= SOME_STEPS and (few or (depth <= SOME_CHANNELS and fits))
 
 
 def beside(problem: Problem) -> bool:

@@ -14,7 +14,7 @@ from itertools import product
 from tconv.plan.blocks import choose_block
 from tconv.plan.boxes import choose_boxes, within
 from tconv.plan.cells import cell_columns, neighbours_of
-from tconv.plan.gather_blocks import reads_unpacked
+from tconv.plan.gather_blocks import goes_together, reads_unpacked
 from tconv.plan.machine import Machine
 from tconv.plan.missed import multiplied_share
 from tconv.plan.overlap import MIXED, channels_of, products_of
@@ -122,6 +122,8 @@ def _gather(problem: Problem, machine: Machine) -> Counts:
         for (low, high), offsets in zip(last.ranges, last.offsets, strict=True)
     )
     left = multiplied_share(axes, read, panels)
+    if left == 1 and _listed(axes, read, panels * 2 * lanes * item, machine):
+        runs = 0
     found: Counts = {
         "pairs": left * met * read * 2 * (panels - single),
         "singles": left * met * read * single,
@@ -362,6 +364,13 @@ def _runs(offsets: Sequence[int]) -> int:
     """Return how many runs taps make that read at these offsets: one, where all are neighbours."""
     together = len(offsets) > 0 and offsets[-1] - offsets[0] < len(offsets)
     return 1 if together else len(offsets)
+
+
+def _listed(axes: Sequence[AxisPhases], read: int, row: int, machine: Machine) -> bool:
+    """Tell whether a tile has a list of all that its points read: runs do not begin there."""
+    taps = math.prod(max(map(len, axis.taps)) for axis in axes)
+    long = max(len(offsets) // max(1, _runs(offsets)) for offsets in axes[-1].offsets)
+    return goes_together((taps * read, long * read, read), row, machine)
 
 
 def _blocks(axes: Sequence[AxisPhases], block: Sequence[int]) -> int:
