@@ -13,13 +13,8 @@ from tconv.codegen.short import UNROLL, emit_short_line, emit_short_tile, short_
 from tconv.codegen.short_runs import LONG, PART
 from tconv.codegen.tile import Tile
 from tconv.jit import host_machine
-from tconv.plan.gather_blocks import (
-    FEW_CHANNELS,
-    FIELDS,
-    SOME_CHANNELS,
-    SOME_STEPS,
-    plan_gather,
-)
+from tconv.plan.gather import FIELDS, plan_gather
+from tconv.plan.gather_blocks import FEW_CHANNELS, SOME_CHANNELS, SOME_STEPS
 from tconv.plan.machine import AVX2
 from tconv.problem import (
     DTYPES,
