@@ -70,6 +70,10 @@ def _opening(results: Results) -> Iterator[str]:
         "- All candidates run in one process and take turns of equally many calls, so that noise "
         "hits all alike."
     )
+    yield (
+        "- Before each sample a candidate runs for ten milliseconds: after a pause processors are "
+        "slow for some, whoever asks them."
+    )
     yield f"- {CALLS[str(settings['calls'])]}; inputs are in place, outputs if they can be."
     yield "- Every result is compared with the definition in float64 before anything is timed."
     yield "- Speeds are those of the fastest sample; the JSON file has the medians too."
