@@ -294,3 +294,31 @@ def test_tables_of_another_problem_are_refused() -> None:
         why = refused(replace(plan, problem=other))
 
         assert "is not the relation's" in why or "meets another" in why
+
+
+def needed_bits(plan: Plan) -> list[tuple[int, int]]:
+    """Return where a record tells which residues are packed, and each bit that is set there."""
+    record = plan.recipe.record  # type: ignore[union-attr] # gathers and planes have one
+    fields = gather_plan.FIELDS if isinstance(plan.recipe, Gather) else planes_plan.FIELDS
+    places = [record[fields["needed"]] + 1]  # the batch is the first axis
+    places += [fields["needed_last"]] if isinstance(plan.recipe, Planes) else []
+    return [(place, bit) for place in places for bit in range(5) if record[place] >> bit & 1]
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["gather", "planes"])
+def test_lines_that_taps_read_must_be_packed(which: int) -> None:
+    """Two taps, two apart, read two residues of a stride of five on each axis."""
+    axis = Axis(5 * 5 + 3, 6, 2, 5, 2, 0)
+    problem = replace(a_layer(Operand.COARSE, 3, 3), axes=(axis, axis), groups=1)
+    plan = [*plans(problem, caches(4000))][which]
+    assert isinstance(plan.recipe, Gather | Planes)
+    checked(plan, AVX2)
+    bits = needed_bits(plan)
+
+    assert len(bits) == 2 * (1 + which)
+    for place, bit in bits:
+        record = list(plan.recipe.record)
+        record[place] -= 1 << bit
+        wrong = replace(plan, recipe=replace(plan.recipe, record=tuple(record)))
+        with pytest.raises(InternalError, match="reads what was not packed"):
+            checked(wrong, AVX2)

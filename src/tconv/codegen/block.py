@@ -378,7 +378,7 @@ def emit_origin(b: ir.IRBuilder, r: Record, block: Block) -> tuple[ir.Value, ir.
 
 
 def touch_region(b: ir.IRBuilder, r: Record, block: Block, source: ir.Value, item: int) -> None:
-    """Read a word of every cache line that a block reads in place, line of points after line.
+    """Read words of all lines of points that a block reads in place, a cache line apart.
 
     Points and groups read them in turns, which no machine foresees; in order it does.
     """
@@ -388,7 +388,7 @@ def touch_region(b: ir.IRBuilder, r: Record, block: Block, source: ir.Value, ite
     behind = b.sub(b.add(b.mul(points, r.step_in), r.span), number(1))
     channels = b.add(b.mul(b.sub(r.groups, number(1)), r.source_g), r.depth)
     length = b.add(b.mul(behind, r.source_x), channels)
-    with region_lines(b, r, block, lines) as (_, read, _, _):
+    with region_lines(b, r, block, lines, skips=True) as (_, read, _, needed), b.if_then(needed):
         begin = place(b, source, b.add(read, first))
         with counted(b, length, step=LINE // item) as k:
             touch(b, place(b, begin, k.index))

@@ -38,7 +38,7 @@ class Run:
 def rows_of(shape: KernelShape, vectors: int) -> tuple[int, int]:
     """Return how many rows the tiles of so many vectors have: of the large one and the small."""
     large, small = shape.rows
-    if vectors > shape.vectors:
+    if vectors > shape.vectors:  # as many sums, one vector of weights more: all registers
         return (large * shape.vectors // vectors,) * 2
     return (large if vectors > 1 else max(large, NARROW_ROWS)), small
 

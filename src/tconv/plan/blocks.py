@@ -19,8 +19,8 @@ BYTE = 5  # flops that are done while one is read or written
 WORTH_READING = 800_000  # bytes of weights, likewise
 EVEN_ITEMS = 32  # that end together in any case
 EVEN_PANELS = 2  # of a chunk, at least, that is there only for that
-MOST_CHUNKS = 4  # likewise
-CHUNK = 0.01  # of the time that a chunk more takes
+MOST_CHUNKS = 4  # of a block that are there only for that
+CHUNK = 0.01  # of all the time that one more takes; with one less, workers may have nothing to do
 LONG_LINES = 24  # times longer than a block is high, about, for windows that overlap
 WHOLE_LINES = 512  # likewise, where that costs nothing
 NEAR_WEIGHTS = 4  # parts of the second cache that weights may take to stay there
@@ -180,7 +180,7 @@ def choose_chunks(problem: Problem, boxes: int, panels: int) -> int:
 
 
 def even_chunks(chunks: int, boxes: Sequence[int], panels: int) -> int:
-    """Return so many chunks, or a few more if then workers end at about the same time.
+    """Return so many chunks, or a few more or less if then workers end at about the same time.
 
     The boxes are how many points each has.  Every chunk more begins anew, but whoever has packed
     its block for another does not do so again.  Where items are few, four chunks of six panels
@@ -193,12 +193,10 @@ def even_chunks(chunks: int, boxes: Sequence[int], panels: int) -> int:
     if chunks * len(boxes) < FEW_ITEMS:
         least, most = -(-chunks // 2), min(panels, 2 * chunks)
     choices = range(least, max(chunks, most) + 1)
-    return min(
-        choices, key=lambda count: _idle(count, boxes, panels) + CHUNK * max(0, count - chunks)
-    )
+    return min(choices, key=lambda count: idle(count, boxes, panels) + CHUNK * abs(count - chunks))
 
 
-def _idle(chunks: int, boxes: Sequence[int], panels: int) -> float:
+def idle(chunks: int, boxes: Sequence[int], panels: int) -> float:
     """Return which part of their time two workers, or four, wait for the last one."""
     size = -(-panels // chunks)
     parts = [min(size, panels - first) for first in range(0, panels, size)]

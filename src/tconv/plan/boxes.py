@@ -6,6 +6,7 @@ many points is split in three along each axis: before, inside and behind.
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from tconv.plan.phases import AxisPhases
 from tconv.plan.tiles import whole_tiles
@@ -14,6 +15,8 @@ MOST_AXES = 3  # spatial ones: more make too many boxes
 PACKED, FETCHED = 1.3, 0.45  # multiplied vectors in the time of an element that is packed, or not
 BEGIN = 1200  # likewise, of a box and a phase that begin
 CLEARLY = 0.96
+Counts = Sequence[tuple[int, int]]  # of points, and how many boxes have so many
+
 WHOLE = 1 << 40  # further than any point: an axis that is not split
 
 
@@ -52,22 +55,23 @@ def choose_boxes(
     phases = math.prod(len(axis.ranges) for axis in axes[:-1])
     cuts = [_cuts(axis, length) for axis, length in zip(axes[1:], spatial, strict=True)]
     points = math.prod(axis.end - axis.begin for axis in axes[1:])
-    inner = [[cut[1] for cut in axis if cut[1]] for axis in cuts]
-    if 3 * math.prod(map(sum, inner)) < 2 * points:
+    inner = [[(cut[1], times) for cut, times in axis if cut[1]] for axis in cuts]
+    if 3 * math.prod(sum(map(math.prod, axis)) for axis in inner) < 2 * points:
         return 1  # most points lie at a border
     # A box that begins takes its time, and ends with a tile that is not full, as a rule.
     begin = BEGIN * phases / depth + _unfilled(rows) * taps * vectors
 
-    def read(counts: Sequence[Sequence[int]]) -> int:
+    def read(counts: Sequence[Counts]) -> int:
         return images * math.prod(map(_read, axes[1:], counts))
 
-    def time(counts: Sequence[Sequence[int]], in_place: int) -> float:
+    def time(counts: Sequence[Counts], in_place: int) -> float:
         """Take boxes of so many points along each axis; so many points are read in place."""
         moved = PACKED * read(counts) - (PACKED - FETCHED) * in_place
-        return images * points * taps * vectors + moved + begin * math.prod(map(len, counts))
+        begun = math.prod(sum(times for _, times in axis) for axis in counts)
+        return images * points * taps * vectors + moved + begin * begun
 
-    whole = time([[sum(cut) for cut in axis] for axis in cuts], 0)
-    boxes = [[count for cut in axis for count in cut if count] for axis in cuts]
+    whole = time([[(sum(cut), times) for cut, times in axis] for axis in cuts], 0)
+    boxes = [[(n, times) for cut, times in axis for n in cut if n] for axis in cuts]
     return 3 ** len(spatial) if time(boxes, read(inner)) < CLEARLY * whole else 1
 
 
@@ -76,18 +80,31 @@ def _unfilled(rows: int) -> float:
     return sum(whole_tiles(count, rows) - count for count in range(rows)) / rows
 
 
-def _read(axis: AxisPhases, counts: Sequence[int]) -> int:
+def _read(axis: AxisPhases, counts: Counts) -> int:
     """Return how many points of an axis are read by boxes of so many each."""
-    return sum(axis.step_in * (count - 1) + axis.span for count in counts)
+    return sum(times * (axis.step_in * (count - 1) + axis.span) for count, times in counts)
 
 
-def _cuts(axis: AxisPhases, length: int) -> list[tuple[int, int, int]]:
-    """Return how many points of each block lie before, inside and behind."""
+def _cuts(axis: AxisPhases, length: int) -> list[tuple[tuple[int, int, int], int]]:
+    """Return how many points of a block lie before, inside and behind, and of how many blocks.
+
+    >>> from tconv.plan.phases import axis_phases
+    >>> from tconv.problem import Axis, Operand
+    >>> _cuts(axis_phases(Axis(100, 100, 3, 1, 1, 1), Operand.COARSE), 8)
+    [((1, 7, 0), 1), ((0, 3, 1), 1), ((0, 8, 0), 11)]
+    """
     low, high = inside(axis)
-    cuts = []
-    for start in range(axis.begin, axis.end, length):
+    count = -(-(axis.end - axis.begin) // length)
+
+    def cut(block: int) -> tuple[int, int, int]:
+        start = axis.begin + block * length
         stop = min(start + length, axis.end)
         first = min(max(low, start), stop)
         last = min(max(high, first), stop)
-        cuts.append((first - start, last - first, stop - last))
-    return cuts
+        return first - start, last - first, stop - last
+
+    # Blocks without a border are like their neighbours without one.
+    ends = {0, count - 1, *((place - axis.begin) // length for place in (low, high))}
+    some = sorted(block for block in ends if 0 <= block < count)
+    alike = [(cut(left + 1), right - left - 1) for left, right in pairwise(some)]
+    return [(cut(block), 1) for block in some] + [each for each in alike if each[1]]

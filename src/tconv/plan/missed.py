@@ -26,7 +26,7 @@ PACKED = 16  # points that a panel multiplies in a small part of the time that o
 LISTED_ROWS = 8  # addresses of a listed segment, as many as any tile has rows
 ENTRY = LISTED_ROWS + 2  # numbers of one: also the steps before it, and its own
 LARGE_TILE = 6  # rows of most tiles
-TILE = 3  # rows of any tile, at least
+TILE = 4  # rows of any tile, at least
 SPARE = 8  # entries that are read behind the last, and mean nothing
 TABLES = ("met_start", "met")
 

@@ -38,7 +38,7 @@ SCALARS = (
     "run",  # channels read at each entry of the segments, a row apart
     "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
     "block", "begin", "end", "blocks", "phases", "span", "residue", "row",
-    "needed_last",  # residues of the last axis, likewise
+    "needed_last",  # bits, one for each residue of the last axis' step that taps read
     "outer_phases", "group_weights", "lines", "sums_pitch", "most_phases",
     "scratch_sums", "scratch_lines", "scratch_targets",
     "unpacked",  # whether data may be read where it lies

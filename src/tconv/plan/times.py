@@ -19,6 +19,7 @@ from tconv.plan.machine import Machine
 from tconv.plan.missed import multiplied_share
 from tconv.plan.overlap import MIXED, channels_of, products_of
 from tconv.plan.phases import (
+    EVERY,
     AxisPhases,
     all_phases,
     batch_phases,
@@ -222,7 +223,7 @@ def _planes(problem: Problem, machine: Machine) -> Counts:
     length = min(block[-1], last.size_out // last.step_out)
     every = math.prod(axis.size_out for axis in axes) * written
     stored = min(every, _sum(axes, lambda taps, points: points * (taps >= least)) * written)
-    regions = _packed(outer, block[:-1]) * parts * last.step_in
+    regions = _packed(outer, block[:-1], last=True) * parts * last.step_in * _needed(last)
     found: Counts = {"rows": loaded * rows, "vectors": loaded / merged, "filled": every - stored}
     if written > MOST_ROWS:  # tiles of fewer rows take more vectors at a time
         _, slower = tile_of(rows, longest(last), lanes)
@@ -383,13 +384,16 @@ def _blocks(axes: Sequence[AxisPhases], block: Sequence[int]) -> int:
 def _packed(axes: Sequence[AxisPhases], block: Sequence[int], *, last: bool = False) -> float:
     """Return how many points all blocks of an image pack, those twice that two of them read.
 
-    Of the last axis too only those that are needed, or all.
+    Lines that no tap reads are left out, and points of the ``last`` of these axes if they are too.
     """
     points = math.prod(
         -(-(axis.end - axis.begin) // size) * (axis.step_in * (size - 1) + axis.span)
         for axis, size in zip(axes, block[1:], strict=True)
     )
-    parted = axes if last else axes[:-1]
-    return points * math.prod(
-        bits.bit_count() / axis.step_in for axis in parted if (bits := needed_residues(axis)) > 0
-    )
+    return points * math.prod(map(_needed, axes if last else axes[:-1]))
+
+
+def _needed(axis: AxisPhases) -> float:
+    """Return which part of an axis taps read, by residues of its step."""
+    bits = needed_residues(axis)
+    return 1 if bits == EVERY else bits.bit_count() / axis.step_in

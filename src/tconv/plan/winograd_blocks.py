@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from tconv.plan.blocks import shrink
+from tconv.plan.blocks import idle, shrink
 from tconv.plan.machine import Machine
 from tconv.plan.tiles import tile_rows, whole_tiles
 from tconv.plan.winograd_axis import WinogradAxis
@@ -148,14 +148,17 @@ def divide(
 
 
 def _shared(panels: int, a_chunk: int, boxes: int) -> int:
-    """Return how many panels a chunk has: more, if of a few items one worker would do two.
+    """Return how many panels a chunk has: more, if then two workers end sooner.
 
-    >>> _shared(6, 2, 1), _shared(8, 2, 1), _shared(6, 2, 2), _shared(6, 6, 1)
-    (3, 2, 2, 6)
+    >>> _shared(6, 2, 1), _shared(8, 2, 1), _shared(6, 2, 2), _shared(9, 2, 1)
+    (3, 2, 3, 2)
     """
     chunks = -(-panels // a_chunk)
-    odd = chunks * boxes % 2 and 1 < chunks * boxes < SOME_ITEMS
-    return -(-panels // (chunks - 1)) if odd and chunks > 1 else a_chunk
+    if not 1 < chunks * boxes < SOME_ITEMS or chunks == 1:
+        return a_chunk
+    fewer = -(-panels // (chunks - 1))
+    before, after = (idle(-(-panels // size), [1] * boxes, panels) for size in (a_chunk, fewer))
+    return fewer if after < before else a_chunk
 
 
 def _slice(panels: int, most: int) -> int:

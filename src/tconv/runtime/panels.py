@@ -38,6 +38,7 @@ from tconv.runtime.scratch import address, on_lines
 
 Array = npt.NDArray[Any]
 
+MOST_GAPS = 2  # times as far apart as they are wide: points that are touched first
 SMALL_PACKING = 32_768  # weights that one worker packs
 
 
@@ -121,6 +122,18 @@ class GatherRunner(TileRunner):
 
     def __init__(self, problem: Problem, recipe: Gather) -> None:
         super().__init__(problem, recipe, gather_kernel(problem.dtype, **self.kinds(recipe)))
+
+    def strided(self, source: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
+        """Return the record for arrays of these strides; it tells if blocks are touched first.
+
+        Only what is read and little between: other arrays may lie there, or nothing at all.
+        """
+        record = super().strided(source, target)
+        names = ("groups", "depth", "source_g", "source_x")
+        groups, depth, group, point = (record[self.fields[name]] for name in names)
+        dense = group >= 0 and (groups - 1) * group + depth <= point <= MOST_GAPS * groups * depth
+        record[self.fields["afar"]] *= dense
+        return record
 
     def kinds(self, recipe: Gather) -> dict[str, int]:
         """Return which tiles a recipe needs."""
