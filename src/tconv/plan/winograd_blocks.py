@@ -18,6 +18,7 @@ from tconv.plan.winograd_axis import WinogradAxis
 
 SOME_PATCHES, FEW_PATCHES, MOST_PATCHES = 18, 24, 192  # of a block
 LEAST_PATCHES = 8  # of one that is a work item
+WHOLE_ROWS = 3  # tiles of patches that are not parted: each part would read all weights
 BEGIN = 3  # patches' time to begin a block
 SHARED = 8 << 20  # bytes of transformed data at a time, at most
 MANY_ITEMS = 16  # that keep workers busy to the end
@@ -112,7 +113,7 @@ def divide(
     # Workers should neither wait nor run for next to nothing.
     worth = _worth(groups * total * volume.multiplications)
     least = -(-min(FEW_ITEMS if staged else SOME_ITEMS, worth) // (groups * cuts)) or 1
-    most = min(most, max(2 * rows, -(-total // least)))
+    most = min(most, max(WHOLE_ROWS * rows, -(-total // least)))
     block = choose_block(sizes, apart, most, (rows, groups if cuts == 1 else MANY_ITEMS))
     blocks = tuple(-(-size // each) for size, each in zip(sizes, block, strict=True))
     patches = math.prod(block) * apart
