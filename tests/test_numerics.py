@@ -17,7 +17,6 @@ from tconv.plan.correlate import plan_correlate
 from tconv.plan.gather import plan_gather
 from tconv.plan.overlap import plan_overlap
 from tconv.plan.planes import plan_planes
-from tconv.plan.tiles import tile_rows
 from tconv.problem import DTYPES, Activation, Axis, Layout, Operand, Problem, numpy_dtype
 from tconv.problem.activation import SLOPES
 from tconv.runtime.kernels import machine
@@ -64,7 +63,7 @@ def planned(name: str, problem: Problem) -> engine.Executable:
     if name == "tap products":
         recipe = tap_products(problem)
     elif name == "correlate":
-        recipe = plan_correlate(problem, machine(), tile_rows(machine()))
+        recipe = plan_correlate(problem, machine())
     elif name == "overlap":
         recipe = plan_overlap(problem, machine())
     elif name == "planes":

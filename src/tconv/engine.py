@@ -144,7 +144,8 @@ class Executable:
         problem = self.problem
         result = out
         if self._compiled is not None and not self._lie_as_seen(first, out):
-            whole = pictured(problem, kind_of(self.plan))
+            recipe: Any = self.plan.recipe
+            whole = pictured(problem, kind_of(self.plan), recipe.lanes)
             return whole.run(first, whole.pack(self._weights(second)), bias, out)
         if result is None or not _whole_steps(result):
             result = np.empty(problem.shape(problem.wanted), numpy_dtype(problem.dtype))
@@ -249,13 +250,12 @@ def executable(
 
 
 @lru_cache(maxsize=64)
-def pictured(problem: Problem, name: str) -> Executable:
+def pictured(problem: Problem, name: str, lanes: int) -> Executable:
     """Return what computes a problem as it is, where another makes one line of its picture.
 
-    By the same algorithm: bits must not depend on how arrays lie.
+    By the same algorithm, with vectors as long: bits must not depend on how arrays lie.
     """
-    target = machine()
-    assert isinstance(target, Machine)  # noqa: S101 - or there would be no recipe
+    target = kernels.machine_of(problem.dtype, lanes)
     return Executable(choose_alike(problem, target, name))
 
 

@@ -59,6 +59,8 @@ def test_infinities_and_nan_are_torchs(activation: str) -> None:
     """In the type that kernels compute in, and wherever torch has an answer of its own."""
     values = np.array([np.inf, -np.inf, np.nan, 0.0, -1.0] * 8, np.float32)
     bound = tconv.onnx.Conv().bind(np.ones((1, 1, 1), np.float32), activation=activation)
-    expected = function_of(activation)(torch.from_numpy(values)).numpy()
+    # One by one: torch's vectors of AVX-512 make NaN of an infinity that gelu should keep.
+    function = function_of(activation)
+    expected = torch.cat([function(each) for each in torch.from_numpy(values).split(1)]).numpy()
 
     np.testing.assert_allclose(bound(values[None, None])[0, 0], expected, rtol=1e-6)

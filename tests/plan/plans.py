@@ -93,12 +93,7 @@ class Form:
                     stack.enter_context(patch.object(correlate_plan, name, return_value=value))
             if self.block is not None:  # sides that are shared are one block
                 stack.enter_context(patch.object(parts_plan, "MOST_SHARED", 0))
-            return as_plan(problem, plan_correlate(problem, machine))
-
-
-def plan_correlate(problem: Problem, machine: Machine) -> Correlate:
-    """Plan a correlation with the machine's own tiles."""
-    return correlate_plan.plan_correlate(problem, machine, tile_rows(machine))
+            return as_plan(problem, correlate_plan.plan_correlate(problem, machine))
 
 
 def as_plan(problem: Problem, recipe: Recipe) -> Plan:
@@ -109,7 +104,7 @@ def as_plan(problem: Problem, recipe: Recipe) -> Plan:
 def plans(problem: Problem, machine: Machine) -> Iterator[Plan]:
     """Yield a plan by gather, and by planes and strips where few channels are written or read."""
     if problem.wanted is Operand.WEIGHTS:
-        yield as_plan(problem, plan_correlate(problem, machine))
+        yield as_plan(problem, correlate_plan.plan_correlate(problem, machine))
         return
     yield as_plan(problem, gather_plan.plan_gather(problem, machine))
     if dots_plan.lines_fit(problem, machine):

@@ -17,12 +17,12 @@ from plan.plans import (
     a_layer,
     checked,
     numbers,
-    plan_correlate,
     plans,
 )
 from strategies import a_problem
 from tconv.bench.suite import Layer, load_suite
 from tconv.plan import Correlate, Gather, Planes, Strips, TapProducts, choose_plan, tap_products
+from tconv.plan.correlate import plan_correlate
 from tconv.plan.machine import AVX2, Machine
 from tconv.problem import Axis, Operand, Problem
 

@@ -192,10 +192,11 @@ def test_threads_and_batches_do_not_change_a_bit(wanted: Operand) -> None:
 @both_ways
 def test_infinite_data_stays_where_it_belongs(wanted: Operand) -> None:
     """No vector that reads past a line's end lets a NaN into another point."""
-    axes = Axis(9, 9, 3, 1, 1, 1), Axis(7, 7, 3, 1, 1, 1)
+    length = LANES - 1
+    axes = Axis(9, 9, 3, 1, 1, 1), Axis(length, length, 3, 1, 1, 1)
     problem = Problem(wanted, 1, 4, 1, 1, axes, "float32", *LINES)
     data, weights = arrays_of(problem)
-    data[0, 1, 4, 6], data[0, 2, 0, 0] = np.inf, np.nan
+    data[0, 1, 4, length - 1], data[0, 2, 0, 0] = np.inf, np.nan
     run = engine.executable(problem)
     assert isinstance(run.plan.recipe, Strips)
     out = np.empty(problem.shape(wanted), "float32")
@@ -209,7 +210,7 @@ def test_infinite_data_stays_where_it_belongs(wanted: Operand) -> None:
 def test_plans_say_what_they_do() -> None:
     """And that other algorithms would turn points first."""
     op = tconv.onnx.ConvTranspose(strides=[2, 2], pads=[1, 1, 1, 1], group=8)
-    printed = str(op.plan((1, 8, 14, 14), (8, 1, 4, 4)))
+    printed = str(op.plan((1, 8, 14, 2 * LANES - 2), (8, 1, 4, 4)))
 
     assert "strips" in printed
     assert "would turn every channel's points" in printed

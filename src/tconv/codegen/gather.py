@@ -57,7 +57,8 @@ def emit_gather(module: ir.Module, shape: KernelShape, kinds: Kinds = Kinds()) -
     )
     record, scratch, item = made.args
     r = Record(b, record, FIELDS, ARRAYS)
-    chunk, rest = b.srem(item, r.chunks), b.sdiv(item, r.chunks)
+    phases, rest = _some_phases(b, r, item)
+    chunk, rest = b.srem(rest, r.chunks), b.sdiv(rest, r.chunks)
     mine, rest = b.srem(rest, r.groups_in_turn), b.sdiv(rest, r.groups_in_turn)
     whole, later = emit_block(b, r, rest, begins=True)
     first = b.mul(chunk, r.panels_a_chunk)
@@ -88,16 +89,25 @@ def emit_gather(module: ir.Module, shape: KernelShape, kinds: Kinds = Kinds()) -
                 data = find_data(b, r, shape, parts, box, (scratch, mine, data_number))
                 where = find_place(b, r, shape, scratch, mine, data)
                 if dots is None:
-                    panels = first, last, together
-                    _run_box(b, r, shape, (parts, short, fill), box, where, panels)
+                    these = phases, first, last, together
+                    _run_box(b, r, shape, (parts, short, fill), box, where, these)
                 else:
                     weights = place(b, r.pointer_to("weights", pointer), b.mul(mine, r.dot_group))
                     where = replace(where, weights=weights)
-                    _run_dots(b, r, shape, (dots, parts.store_row), box, where)
+                    _run_dots(b, r, shape, (dots, parts.store_row), box, (where, phases))
     with b.if_then(b.icmp_signed("!=", r.stream, number(0))):
         b.fence("seq_cst")  # others may read results when this work item is done
     b.ret_void()
     return made
+
+
+def _some_phases(
+    b: ir.IRBuilder, r: Record, item: ir.Value
+) -> tuple[tuple[ir.Value, ir.Value], ir.Value]:
+    """Return which phases a work item takes, from and to, and which it is among others."""
+    begin = b.mul(b.srem(item, r.phase_chunks), r.phases_a_chunk)
+    end = smaller(b, b.add(begin, r.phases_a_chunk), r.outer_phases)
+    return (begin, end), b.sdiv(item, r.phase_chunks)
 
 
 def _run_dots(  # noqa: PLR0913 - which box of what
@@ -106,11 +116,12 @@ def _run_dots(  # noqa: PLR0913 - which box of what
     shape: KernelShape,
     functions: tuple[dict[bool, ir.Function], ir.Function],
     block: Block,
-    where: Place,
+    these: tuple[Place, tuple[ir.Value, ir.Value]],
 ) -> None:
-    """Sum and store every phase of a block's points, of weights that are lines of the depth."""
+    """Sum and store some phases of a block's points, of weights that are lines of the depth."""
     dots, store_row = functions
-    with counted(b, r.outer_phases) as phase:
+    where, (begin, end) = these
+    with counted(b, end, first=begin) as phase:
         lines = settle_phase(b, r, block, phase.index)
         final = run_dots(b, r, dots, block, where, (phase.index, lines))
         with b.if_then(b.not_(final)):
@@ -125,12 +136,12 @@ def _run_box(  # noqa: PLR0913 - which panels of what
     functions: tuple[Parts, Short | None, ir.Function | None],
     block: Block,
     where: Place,
-    panels: tuple[ir.Value, ir.Value, ir.Value],
+    these: tuple[tuple[ir.Value, ir.Value], ir.Value, ir.Value, ir.Value],
 ) -> None:
-    """Sum and store some panels of every phase of a block's points, and of so many groups."""
+    """Sum and store some panels of some phases of a block's points, and of so many groups."""
     parts, short, fill = functions
-    first, last, groups = panels
-    with counted(b, r.outer_phases) as phase:
+    (begin, end), first, last, groups = these
+    with counted(b, end, first=begin) as phase:
         lines = settle_phase(b, r, block, phase.index)
         reached = lines
         if fill is not None:
@@ -148,8 +159,8 @@ def _run_box(  # noqa: PLR0913 - which panels of what
                 fill_tables(b, r, block, where, both, skipped)
             done = first
             if short is not None:
-                these = first, last, groups
-                stored, done = run_short(b, r, shape, short, block, where, both, these)
+                panels = first, last, groups
+                stored, done = run_short(b, r, shape, short, block, where, both, panels)
             if short is not None and whole:
                 with counted(b, groups, first=stored) as one:
                     mine = of_group(b, r, shape, where, one.index)

@@ -1,6 +1,7 @@
 """The description of the CPU that this process runs on."""
 
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +14,9 @@ UNITS = {"K": KIB, "M": KIB**2, "G": KIB**3}
 USUAL = (32 * KIB, 512 * KIB, 8192 * KIB)  # bytes of the caches where nobody tells
 # Virtual machines report zeros and other nonsense; outside these a number is not believed.
 BELIEVED = {1: (8 * KIB, KIB**2), 2: (64 * KIB, 256 * KIB**2), 3: (256 * KIB, 4 * KIB**3)}
+
+# CPUs that do the halves of their longest vectors one after the other.
+DOUBLED = frozenset({"znver4"})
 
 # The CPUs that a user may name, and what the host must have to run their code.
 LEVELS = {
@@ -53,7 +57,7 @@ def describe(cpu: str, features: str, caches: tuple[int, int, int]) -> Machine:
     if machine.has("neon"):
         return Machine(cpu, features, 16, 32, *caches)
     if machine.has("avx512f"):
-        return Machine(cpu, features, 64, 32, *caches)
+        return Machine(cpu, features, 64, 32, *caches, doubled=cpu in DOUBLED)
     if machine.has("avx2") and machine.has("fma"):
         return Machine(cpu, features, 32, 16, *caches)
     return machine
@@ -94,7 +98,8 @@ def _level(cpu: str, host: Machine) -> Machine:
     if missing:
         raise _wrong(cpu, f"a level that this CPU has, and it lacks {', '.join(missing)}")
     features = ",".join(f"+{name}" for name in LEVELS[cpu])
-    return describe(cpu, features, (host.l1, host.l2, host.l3))
+    level = describe(cpu, features, (host.l1, host.l2, host.l3))
+    return replace(level, doubled=host.doubled and level.vector_bytes == host.vector_bytes)
 
 
 def _wrong(cpu: str, rule: str) -> ProblemError:

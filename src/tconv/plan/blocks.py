@@ -179,6 +179,16 @@ def choose_chunks(problem: Problem, boxes: int, panels: int) -> int:
     return chunks
 
 
+def phase_chunks(problem: Problem, axes: Sequence[AxisPhases], items: int) -> int:
+    """Return into how many work items the phases of all axes but the last are split.
+
+    They share data, but no weight: where blocks and panels are too few for several workers, that
+    costs nothing but to pack a block once for each worker.
+    """
+    phases = math.prod(len(axis.ranges) for axis in axes[:-1])
+    return max(1, min(phases, -(-FEW_ITEMS // items), worth(problem) // items))
+
+
 def even_chunks(chunks: int, boxes: Sequence[int], panels: int) -> int:
     """Return so many chunks, or a few more or less if then workers end at about the same time.
 

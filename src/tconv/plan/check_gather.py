@@ -73,7 +73,11 @@ class GatherRun:
         r.positive("groups_at_once", "groups_in_turn")
         turns = -(-r.groups // r.groups_at_once)
         demand(turns % r.groups_in_turn == 0, "groups are left out", r.groups_in_turn)
-        items = turns * r.chunks * r.blocks * math.prod(r.outer_of("outer_blocks"))
+        r.positive("phase_chunks", "phases_a_chunk")
+        chunks = [c * r.phases_a_chunk for c in range(r.phase_chunks)]
+        taken = [p for c in chunks for p in range(c, min(c + r.phases_a_chunk, r.outer_phases))]
+        demand(taken == [*range(r.outer_phases)], "work items do not take every phase once", taken)
+        items = turns * r.chunks * r.phase_chunks * r.blocks * math.prod(r.outer_of("outer_blocks"))
         demand(self.recipe.items == items, "work items are not all blocks", self.recipe.items)
         panels = self._panels()
         reads = [self._reads(panels, both) for both in range(r.outer_phases * r.phases)]

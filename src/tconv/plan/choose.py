@@ -21,7 +21,8 @@ from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import Planes, plan_planes
 from tconv.plan.strips import Strips, lines_are_long, plan_strips
 from tconv.plan.taps import tap_products
-from tconv.plan.tiles import SMALL_TILE, tile_rows
+from tconv.plan.tiles import SMALL_TILE
+from tconv.plan.widths import suited
 from tconv.plan.winograd import Winograd, error_bounds, plan_winograd
 from tconv.plan.winograd_choice import Worth, unbound_refusal, weigh
 from tconv.problem import Operand, Problem, accumulator
@@ -49,6 +50,8 @@ def choose_plan(
 
     ``algorithm`` is what a user asks for, ``bound`` whether weights are packed once.
     """
+    if machine is not None and _few_phases(problem):
+        machine = suited(problem, machine, _lanes_are_groups, algorithm=algorithm, bound=bound)
     direct = algorithm == "direct" or problem.wanted is Operand.WEIGHTS
     if algorithm != "winograd" and (direct or machine is None or not _few_phases(problem)):
         return _choose_direct(problem, machine, no_machine)
@@ -120,13 +123,26 @@ def _groups_are_lanes(problem: Problem, machine: Machine) -> bool:
     return few_groups_pay(problem, machine, no_lines=best == "gather")
 
 
-def _weights_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, str], ...]) -> Plan:
+def _lanes_are_groups(problem: Problem, machine: Machine) -> bool:
+    """Tell whether the lanes of vectors are groups, whatever is wanted."""
+    if problem.wanted is Operand.WEIGHTS:
+        return _weights_are_few(problem, machine)
+    return not lines_are_long(problem, machine) and _groups_are_lanes(problem, machine)
+
+
+def _weights_are_few(problem: Problem, machine: Machine) -> bool:
+    """Tell whether groups are many, and have few weights a tap."""
     coarse, fine = problem.coarse_channels, problem.fine_channels
     few = coarse * fine < SMALL_TILE or (coarse == 1 and fine <= machine.lanes(problem.dtype))
-    if few and many_small_groups(problem, machine):
+    return few and many_small_groups(problem, machine)
+
+
+def _weights_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, str], ...]) -> Plan:
+    coarse, fine = problem.coarse_channels, problem.fine_channels
+    if _weights_are_few(problem, machine):
         small = ("correlate", f"{coarse * fine} weights a group and tap would leave tiles empty")
         return _grouped(problem, plan_grouped_weights(problem, machine), (small, *slower))
-    return _correlate(problem, plan_correlate(problem, machine, tile_rows(machine)), slower)
+    return _correlate(problem, plan_correlate(problem, machine), slower)
 
 
 def _few_phases(problem: Problem) -> bool:

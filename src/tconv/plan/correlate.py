@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from tconv.plan.correlate_blocks import choose_block, choose_split
-from tconv.plan.correlate_form import choose_form
+from tconv.plan.correlate_form import choose_form, form_times
 from tconv.plan.gather import Scratch, make_record
 from tconv.plan.machine import Machine
 from tconv.plan.parts import PAGE, Parts, choose_parts
@@ -30,6 +30,7 @@ from tconv.plan.sides import (
     runs_on,
     tap_meets,
 )
+from tconv.plan.tiles import tile_rows
 from tconv.problem import Operand, Problem, numpy_dtype
 
 SIDE_SCALARS = (
@@ -103,22 +104,19 @@ class Correlate:
 
 
 def plan_correlate(  # noqa: PLR0915 - every number of the record, once
-    problem: Problem, machine: Machine, tile_rows: int
+    problem: Problem, machine: Machine
 ) -> Correlate:
     """Lay out blocks, work items and tables for WEIGHTS."""
     lanes, vectors = machine.lanes(problem.dtype), 2
-    columns, item = lanes * vectors, machine.vector_bytes // lanes
-    batch = AxisShifts(problem.batch, problem.batch, 1, 0, (0,), ((0, 0),), 1)
-    axes = [batch, *map(axis_shifts, problem.axes[:-1]), _last_axis(problem)]
+    columns, item, height = lanes * vectors, machine.vector_bytes // lanes, tile_rows(machine)
     taps = tuple(product(*(range(axis.taps) for axis in problem.axes)))
+    axes, fine_points, along = _read(problem, item)
     fine_planes = math.prod(len(axis.residues) for axis in axes)
-    fine_points = fine_planes * math.prod(axis.extent(axis.coarse_size) for axis in axes)
-    along = _channels_along(problem, axes[-1], fine_points, item)
     runs = runs_on(axes[-1]), along > 0
-    form = choose_form(problem, fine_points, (lanes, tile_rows), runs)
+    form = choose_form(problem, fine_points, (lanes, height), runs)
     swapped, together = form.swapped, form.groups
     # Channels of side A that lie side by side.
-    beside = 1 if swapped or together > 1 else tile_rows
+    beside = 1 if swapped or together > 1 else height
     if swapped and along:
         beside, axes[-1] = along, axis_line(problem.axes[-1])
         fine_planes = math.prod(len(axis.residues) for axis in axes)
@@ -132,7 +130,7 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     parts = choose_parts(
         problem,
         (0 if swapped else rows, panels, len(taps), fine_points),
-        (tile_rows, panel, item),
+        (height, panel, item),
         machine,
         together,
     )
@@ -168,11 +166,11 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
         meets = tap_meets(problem.axes)
     shifts = all_shifts(axes, plane, [*fine_pitches, 1])
     row_offsets = _row_offsets(
-        shifts if swapped else None, rows, (tile_rows, beside, a_plane, parts.chunk_rows)
+        shifts if swapped else None, rows, (height, beside, a_plane, parts.chunk_rows)
     )
-    tile = tile_rows * columns
+    tile = height * columns
     rows_an_item = parts.chunk_taps * rows if swapped else parts.chunk_rows
-    tiles_an_item = -(-rows_an_item // tile_rows)
+    tiles_an_item = -(-rows_an_item // height)
     run_points = max(1, machine.l1 // 2 // (columns * item))
     if together > 1:
         # All rows of a run stay in the cache while taps go by.
@@ -181,7 +179,7 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     block_tiles, block_panels, panel_sums = tiles_an_item, 1, tiles_an_item * tile
     if not swapped:
         block_tiles, block_panels = _sum_block(
-            tiles_an_item, parts, (tile_rows, columns, item), run_points, machine
+            tiles_an_item, parts, (height, columns, item), run_points, machine
         )
         panel_sums = block_tiles * tile * parts.chunk_taps
     sums_step = block_panels * panel_sums
@@ -279,6 +277,22 @@ def plan_correlate(  # noqa: PLR0915 - every number of the record, once
     )
 
 
+def estimate_correlate(problem: Problem, machine: Machine) -> float:
+    """Return about how long a correlation takes, to compare machines by."""
+    lanes = machine.lanes(problem.dtype)
+    axes, points, along = _read(problem, machine.vector_bytes // lanes)
+    runs = runs_on(axes[-1]), along > 0
+    return min(form_times(problem, points, (lanes, tile_rows(machine)), runs).values())
+
+
+def _read(problem: Problem, item: int) -> tuple[list[AxisShifts], int, int]:
+    """Return the axes, the fine points that are packed, and the channels that lie along them."""
+    batch = AxisShifts(problem.batch, problem.batch, 1, 0, (0,), ((0, 0),), 1)
+    axes = [batch, *map(axis_shifts, problem.axes[:-1]), _last_axis(problem)]
+    points = math.prod(len(axis.residues) * axis.extent(axis.coarse_size) for axis in axes)
+    return axes, points, _channels_along(problem, axes[-1], points, item)
+
+
 def _last_axis(problem: Problem) -> AxisShifts:
     """Return the axis whose points lie side by side, if any do.
 
@@ -314,11 +328,11 @@ def _sum_block(
 
     Panels whose weights fill a page are stored together.
     """
-    tile_rows, columns, item = tile
-    most = machine.l2 // 4 // (parts.chunk_taps * tile_rows * columns * item)
+    height, columns, item = tile
+    most = machine.l2 // 4 // (parts.chunk_taps * height * columns * item)
     page = PAGE // (parts.chunk_taps * columns * item)
     panels = min(max(page, 1), max(most, 1), parts.chunk_panels)
-    most = min(most // panels, machine.l2 // 4 // (run_points * tile_rows * item))
+    most = min(most // panels, machine.l2 // 4 // (run_points * height * item))
     # Of about one size: a panel that is read for one tile only takes longer to come than to sum.
     blocks = -(-4 * tiles // (5 * max(most, 1)))
     return -(-tiles // blocks), panels
@@ -328,14 +342,14 @@ def _row_offsets(
     shifts: list[int] | None, rows: int, sizes: tuple[int, int, int, int]
 ) -> list[int]:
     """Return where in side A the rows of a work item begin: in planes by shifts, or in tiles."""
-    tile_rows, beside, a_plane, chunk_rows = sizes
+    height, beside, a_plane, chunk_rows = sizes
     if shifts is not None:
         here = [divmod(channel, beside) for channel in range(rows)]
         offsets = [s * beside + tile * a_plane + row for s in shifts for tile, row in here]
     else:
         here = [divmod(channel % chunk_rows, beside) for channel in range(rows)]
         offsets = [tile * a_plane + row for tile, row in here]
-    return offsets + offsets[-1:] * tile_rows  # rows of a last tile that there are none for
+    return offsets + offsets[-1:] * height  # rows of a last tile that there are none for
 
 
 def _shared(

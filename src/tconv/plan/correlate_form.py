@@ -13,6 +13,7 @@ from tconv.problem import Operand, Problem
 PACK_PANELS, PACK_PLANES, PACK_RESIDUES, PACK_POINTS = 3, 8, 20, 25
 PACK_LINES = 3  # the same of lines that are copied as they lie
 PACK_APART = 48  # the same of one point of a group that lies among others
+CLEARLY = 0.95  # of the time of others that rows of taps may take
 ACROSS = 1.3  # multiplications of vectors of groups in the time of one: both come from memory
 
 
@@ -27,7 +28,18 @@ class Form:
 def choose_form(
     problem: Problem, fine_points: int, tile: tuple[int, int], runs: tuple[bool, bool]
 ) -> Form:
-    """Return the form that takes clearly less time.
+    """Return the form that takes clearly less time, of :func:`form_times`."""
+    times = form_times(problem, fine_points, tile, runs)
+    best = min(times, key=lambda form: times[form])
+    if best.swapped and times[best] >= CLEARLY * times[Form()]:
+        return Form()
+    return best
+
+
+def form_times(
+    problem: Problem, fine_points: int, tile: tuple[int, int], runs: tuple[bool, bool]
+) -> dict[Form, float]:
+    """Return how long forms take, in multiplications of one sum for each point.
 
     Rows of taps and fine channels leave less of the tiles empty where the fine side has few
     channels.  But they know no taps to leave points out for, and planes take longer to pack than
@@ -55,14 +67,14 @@ def choose_form(
     natural += (PACK_PANELS * max(fine, lanes) + apart) * spread + both
     swapped = padded(coarse, lanes) * even_tiles(taps * fine, tile_rows)
     swapped += (planes * fine + apart / 2) * spread + both
-    best = Form(swapped=swapped < 0.95 * natural)
+    times = {Form(): natural, Form(swapped=True): swapped}
     if problem.groups == 1:
-        return best
+        return times
     rows = even_tiles(coarse, tile_rows)
     across = ACROSS * (fine - fine % 2 + (fine % 2) * 4 / 3) * rows * met
     across += PACK_PANELS * (fine * spread + coarse)
     across *= -(-problem.groups // lanes) * lanes / problem.groups
-    return Form(groups=lanes) if across < min(natural, swapped) else best
+    return times | {Form(groups=lanes): across}
 
 
 def even_tiles(rows: int, tile_rows: int) -> int:

@@ -23,6 +23,7 @@ SCALARS = (
     "groups", "groups_at_once",  # that a work item takes, one after the other
     "groups_in_turn",  # so many times as many follow each other before the next block does
     "chunks", "panels", "panels_a_chunk", "wide_panels",
+    "phase_chunks", "phases_a_chunk",  # of the outer axes together
     "depth", "columns",  # channels of a group: read, written
     "size_in", "size_out", "step_in", "step_out", "low_in", "shift_out",  # the last axis
     "block", "begin", "end", "blocks", "phases", "span",
@@ -72,7 +73,7 @@ ARRAYS = (
 
 BOXES = frozenset(
     {"boxes", "afar", "inside_low", "inside_high", "inside_lows", "inside_highs", "needed"}
-    | {"groups_at_once", "groups_in_turn"}
+    | {"groups_at_once", "groups_in_turn", "phase_chunks", "phases_a_chunk"}
 )
 """What tells how blocks and groups are split, and which lines are packed."""
 MISSED = frozenset({
@@ -134,6 +135,9 @@ def plan_gather(problem: Problem, machine: Machine, *, lines: bool = False) -> G
     block, blocks, chunks = split.block, split.blocks, split.chunks
     a_chunk = -(-(panels - joined) // chunks)
     chunks = -(-(panels - joined) // a_chunk)
+    outer_phases = math.prod(len(axis.ranges) for axis in axes[:-1])
+    phases_a_chunk = -(-outer_phases // split.phase_chunks)
+    phase_chunks = -(-outer_phases // phases_a_chunk)
     extents = [
         axis.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
     ]
@@ -162,6 +166,8 @@ def plan_gather(problem: Problem, machine: Machine, *, lines: bool = False) -> G
         "panels": panels,
         "panels_a_chunk": a_chunk,
         "wide_panels": wide,
+        "phase_chunks": phase_chunks,
+        "phases_a_chunk": phases_a_chunk,
         "depth": depth,
         "columns": wanted,
         **axis_numbers(axes, block, blocks),
@@ -207,7 +213,7 @@ def plan_gather(problem: Problem, machine: Machine, *, lines: bool = False) -> G
         group_weights=group_weights,
         panels=panels,
         block=tuple(block),
-        items=-(-problem.groups // split.at_once) * math.prod(blocks) * chunks,
+        items=-(-problem.groups // split.at_once) * math.prod(blocks) * chunks * phase_chunks,
         scratch=scratch.size,
     )
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tconv.plan.blocks import choose_block, divide
+from tconv.plan.blocks import choose_block, divide, phase_chunks
 from tconv.plan.boxes import choose_boxes, within
 from tconv.plan.machine import Machine
 from tconv.plan.missed import packing_matters, sorted_axes
@@ -32,6 +32,7 @@ class Split:
     block: list[int]
     blocks: list[int]  # how many, by axis
     chunks: int
+    phase_chunks: int  # likewise, of phases of all axes but the last
     boxes: int  # that a block is split into to be read in place
     apart: bool  # whether neighbours do not lie side by side, or may be left out one by one
     at_once: int  # groups of a work item
@@ -89,9 +90,11 @@ def split_gather(
         at_once = _groups_at_once(problem.groups, wanted * item, math.prod(blocks) * chunks)
         in_turn = -(-problem.groups // at_once)
     apart = apart or chosen[-1]
+    items = -(-problem.groups // at_once) * math.prod(blocks) * chunks
     return Split(
-        panels, wide, joined, block, blocks, chunks, boxes, apart, at_once, in_turn, chosen,
-        unpacked, _waits(problem, axes[-1]) and problem.bytes() > machine.l3 // AFAR,
+        panels, wide, joined, block, blocks, chunks, phase_chunks(problem, axes, items),
+        boxes, apart, at_once, in_turn, chosen, unpacked,
+        _waits(problem, axes[-1]) and problem.bytes() > machine.l3 // AFAR,
     )  # fmt: skip
 
 

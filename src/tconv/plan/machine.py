@@ -1,6 +1,6 @@
 """The numbers of a CPU that plans and kernels depend on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tconv.problem.dtypes import accumulator
 
@@ -27,6 +27,31 @@ class Machine:
     l1: int
     l2: int
     l3: int
+    doubled: bool = False  # whether instructions on a whole vector take a turn for each half
+
+    @property
+    def half(self) -> "Machine | None":
+        """The same CPU with half vectors, where these do as much in a turn; None elsewhere.
+
+        Few channels leave less of them empty.  Without the longer instructions that come with
+        whole vectors, and their registers, code is shorter and was faster.
+
+        >>> print(ZEN4.half)
+        znver4: 16 registers of 32 bytes, caches 32 KiB, 1024 KiB, 32768 KiB
+        >>> ZEN4.half.has("avx512f"), AVX512.half
+        (False, None)
+        """
+        if not self.doubled:
+            return None
+        names = (name for name in self.features.split(",") if "avx512" not in name)
+        features = ",".join((*names, "-avx512f"))
+        half, few = self.vector_bytes // 2, self.registers // 2
+        return replace(self, features=features, vector_bytes=half, registers=few, doubled=False)
+
+    @property
+    def turns(self) -> int:
+        """How many turns an instruction on a whole vector takes."""
+        return 2 if self.doubled else 1
 
     def lanes(self, dtype: str) -> int:
         """Return how many sums of a type one vector register holds.
@@ -82,4 +107,8 @@ AVX2 = Machine("znver3", "+avx2,+f16c,+fma", 32, 16, 32 * KIB, 512 * KIB, 32768 
 AVX512 = Machine(
     "sapphirerapids", "+avx512f,+avx512vl,+f16c,+fma", 64, 32, 48 * KIB, 2048 * KIB, 32768 * KIB
 )
+ZEN4 = Machine(
+    "znver4", "+avx2,+avx512f,+avx512vl,+f16c,+fma", 64, 32, 32 * KIB, 1024 * KIB, 32768 * KIB,
+    doubled=True,
+)  # fmt: skip
 NEON = Machine("neoverse-n1", "+neon", 16, 32, 64 * KIB, 1024 * KIB, 32768 * KIB)

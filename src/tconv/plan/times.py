@@ -82,13 +82,29 @@ PRICES: dict[str, dict[str, float]] = {
 }  # fmt: skip
 """By algorithm: what one of each thing takes that is counted below."""
 
+OF_VECTORS: dict[str, set[str]] = {
+    "gather": {"pairs", "singles"},
+    "planes": {"rows", "vectors"},
+    "dots": {"multiplied"},
+    "grouped": set(),  # counted by lanes
+    "overlap": {
+        "vectors", "copied", "copied_residues", "turned", "turned_residues", "short", "far",
+        "folded",
+    },
+    "cells": {"pairs", "singles"},
+}  # fmt: skip
+"""What of it is done to whole vectors."""
+
 Counts = dict[str, float]
 
 
 def estimate(name: str, problem: Problem, machine: Machine) -> float:
     """Return about how long an algorithm takes."""
-    prices = PRICES[name]
-    time = sum(prices[what] * count for what, count in COUNTS[name](problem, machine).items())
+    prices, turns = PRICES[name], machine.turns
+    time = sum(
+        prices[what] * count * (turns if what in OF_VECTORS[name] else 1)
+        for what, count in COUNTS[name](problem, machine).items()
+    )
     return time * (WAITS if name == "overlap" else 1)
 
 

@@ -143,7 +143,7 @@ def worths(problem: Problem, machine: Machine, *, bound: bool = True) -> list[Wo
         if WEIGHED_IMAGES * least > most:
             break  # and so do all others: they multiply more
         kept = _weights(problem, machine, cuts)
-        weights = WEIGHT * kept / machine.vector_bytes
+        weights = WEIGHT * machine.turns * kept / machine.vector_bytes
         if made and not bound and least + weights >= SURE * direct:
             continue  # it would be refused
         alone, among_many = (each + moved for each in _cycles(problem, machine, cuts, kept))
@@ -195,7 +195,8 @@ def _products(problem: Problem, machine: Machine) -> float:
     """Return the cycles of one product for all channels."""
     lanes = machine.lanes(problem.dtype)
     read, written = _channels(problem)
-    return problem.groups * read * _whole(written, lanes) / (2 * lanes) / EFFICIENCY
+    vectors = read * _whole(written, lanes) / lanes
+    return problem.groups * machine.turns * vectors / 2 / EFFICIENCY
 
 
 def _cycles(problem: Problem, machine: Machine, cuts: Cuts, weights: int) -> tuple[float, float]:
@@ -207,9 +208,10 @@ def _cycles(problem: Problem, machine: Machine, cuts: Cuts, weights: int) -> tup
     parts, phases = cuts.parts, cuts.phases
     row = 4 * parts * _whole(read, lanes)
     volume = Volume(row, points, weights, written // (2 * lanes), read, read * written * matrices)
-    term = matrices * (read + PROLOGUE / parts) * written / (2 * lanes) / EFFICIENCY
+    panels = written * machine.turns / (2 * lanes)
+    term = matrices * (read + PROLOGUE / parts) * panels / EFFICIENCY
     begin = PRODUCT * matrices * volume.panels / parts
-    each = TRANSFORM if points <= FEW_POINTS else LARGE_TRANSFORM
+    each = machine.turns * (TRANSFORM if points <= FEW_POINTS else LARGE_TRANSFORM)
     vectors = (_whole(read, lanes) * parts + written * phases) / lanes
     mapped = every * (each * points * vectors + PATCH * (parts + phases * volume.panels))
 
@@ -247,7 +249,7 @@ def _weights(problem: Problem, machine: Machine, cuts: Cuts) -> int:
 def _moved(problem: Problem, machine: Machine, splits: Sequence[AxisPhases], store: float) -> float:
     """Estimate packing and storing."""
     inside, outside = _vectors(problem, machine, splits)
-    return PACK * inside + store * outside
+    return machine.turns * (PACK * inside + store * outside)
 
 
 def _turned(problem: Problem, machine: Machine, splits: Sequence[AxisPhases]) -> float:
@@ -256,8 +258,14 @@ def _turned(problem: Problem, machine: Machine, splits: Sequence[AxisPhases]) ->
     layouts = [problem.fine_layout, problem.coarse_layout]
     if problem.wanted is Operand.FINE:
         layouts.reverse()
-    return TURN * sum(
-        count for count, layout in zip(vectors, layouts, strict=True) if layout.axes.endswith("x")
+    return (
+        machine.turns
+        * TURN
+        * sum(
+            count
+            for count, layout in zip(vectors, layouts, strict=True)
+            if layout.axes.endswith("x")
+        )
     )
 
 

@@ -95,7 +95,7 @@ class Runner:
         recipe: Gather | Cells | Planes | Strips | Overlap | Grouped | Winograd,
         kernel: int,
     ) -> None:
-        self.problem, self.kernel = problem, kernel
+        self.problem, self.kernel, self.lanes = problem, kernel, recipe.lanes
         self.dtype, self.sums = numpy_dtype(problem.dtype), accumulator(problem.dtype)
         fine = problem.wanted is Operand.FINE
         self.source = Operand.COARSE if fine else Operand.FINE
@@ -106,7 +106,8 @@ class Runner:
         self.launches: dict[tuple[tuple[int, ...], tuple[int, ...]], Launch] = {}
         self.no_bias = self.padded(np.zeros(problem.groups * problem.sizes[self.letters[1]]))
         if problem.activation is not None:
-            kernel = activation_kernel(self.sums.name, problem.activation.name, across=self.across)
+            name, lanes = problem.activation.name, recipe.lanes
+            kernel = activation_kernel(self.sums.name, lanes, name, across=self.across)
             self.record[self.fields["activate"]] = kernel
             bits = array("q", array("d", [problem.activation.slope]).tobytes())
             self.record[self.fields["slope"]] = bits[0]
@@ -192,7 +193,7 @@ class OrderedRunner(Runner):
         places = np.unravel_index(order, shape)
         steps = (place * (stride // item) for place, stride in zip(places, strides, strict=True))
         record = plan_picking(sum(steps, np.zeros(order.size, int)).tolist())
-        kernel = pick_weights_kernel(self.problem.dtype)
+        kernel = pick_weights_kernel(self.problem.dtype, self.lanes)
         return Repacking(Launch(kernel, list(record), 0, 1, single=True), size, item)
 
     def ordered(self, weights: Array) -> Array:

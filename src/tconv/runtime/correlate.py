@@ -1,6 +1,7 @@
 """Run compiled correlations on arrays."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -29,8 +30,11 @@ class CorrelateRunner(GradientRunner):
             ("correlate", recipe.items),
             ("add_pieces", recipe.stores),
         )
-        form = problem.dtype, recipe.swapped, recipe.groups > 1
-        self.steps = [(correlate_kernel(name, *form), items) for name, items in steps if items]
+        kernel = partial(
+            correlate_kernel, dtype=problem.dtype, lanes=recipe.lanes,
+            swapped=recipe.swapped, groups=recipe.groups > 1,
+        )  # fmt: skip
+        self.steps = [(kernel(name), items) for name, items in steps if items]
 
     def passes(self, record: list[int]) -> Sequence[tuple[int, int]]:
         """Return the kernels, each with its number of work items."""

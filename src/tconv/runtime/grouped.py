@@ -34,7 +34,7 @@ class GroupedRunner(OrderedRunner):
         if problem.dtype == PAIRED:
             self.groups = np.concatenate([self.groups, _in_pairs(self.groups, groups)])
         self.recipe, self.item = recipe, numpy_dtype(problem.dtype).itemsize
-        super().__init__(problem, recipe, grouped_kernel(problem.dtype))
+        super().__init__(problem, recipe, grouped_kernel(problem.dtype, recipe.lanes))
         self.single = soon_done(problem, FLOP)
         # By axis of the weights: which of it, for each tap of the outer axes and of the last.
         self.runs = [tuple(np.moveaxis(np.array(run), -1, 0)) for run in recipe.runs if run]
@@ -58,9 +58,8 @@ class GroupedRunner(OrderedRunner):
         for index, kind in enumerate(recipe.kinds):
             for lines in range(MOST_LINES + 1):
                 unrolled = lines if lines in recipe.windows and kind.unrolls(lines) else 0
-                kernel = sweep_kernel(
-                    dtype, kind, unrolled, reads_stored=reads, writes_stored=writes
-                )
+                sizes = dtype, recipe.lanes, kind, unrolled
+                kernel = sweep_kernel(*sizes, reads_stored=reads, writes_stored=writes)
                 record[begin + index * (MOST_LINES + 1) + lines] = kernel
         return record
 
@@ -120,9 +119,9 @@ class GroupedWeightsRunner(GradientRunner):
         enough = self.problem.groups >= self.recipe.lanes
         widening = beside and enough and self.dtype != self.sums
         steps = ("grouped_weights", self.recipe.items), ("add_parts", self.recipe.stores)
+        kind = self.problem.dtype, self.recipe.lanes
         return [
-            (grouped_weights_kernel(name, self.problem.dtype, widening=widening), items)
-            for name, items in steps
+            (grouped_weights_kernel(name, *kind, widening=widening), items) for name, items in steps
         ]
 
     def strided(self, coarse: Strides, target: Strides, fine: Strides) -> list[int]:

@@ -39,14 +39,28 @@ def machine() -> Machine:
     return host_machine(settings().cpu)
 
 
+def machine_of(dtype: str, lanes: int) -> Machine:
+    """Return the machine whose vectors hold so many sums: this one, or it with half vectors."""
+    whole = machine()
+    half = whole.half
+    if half is None or whole.lanes(dtype) == lanes:
+        return whole
+    return half
+
+
 def kernel_shape(dtype: str, target: Machine) -> KernelShape:
     """Return the register tiles for a machine: a large one, and one for what is left."""
     return KernelShape(dtype, target.lanes(dtype), 2, (tile_rows(target), 4))
 
 
+def _tiles(dtype: str, lanes: int) -> KernelShape:
+    return kernel_shape(dtype, machine_of(dtype, lanes))
+
+
 @cache
 def gather_kernel(  # noqa: PLR0913 - the kinds of tiles
     dtype: str,
+    lanes: int,
     *,
     few: bool = False,
     past: bool = False,
@@ -60,7 +74,7 @@ def gather_kernel(  # noqa: PLR0913 - the kinds of tiles
     out taps are others, and so are those for a wide panel and the narrow one behind it, and those
     for one to four channels whose weights are lines of the depth.
     """
-    shape = kernel_shape(dtype, machine())
+    shape = _tiles(dtype, lanes)
     name = "gather" + "_few" * few + "_past" * past
     name += "_missed" * missed + "_joined" * joined
     name += f"_dots{dots}" if dots else ""
@@ -69,18 +83,18 @@ def gather_kernel(  # noqa: PLR0913 - the kinds of tiles
 
 
 @cache
-def cells_kernel(dtype: str) -> int:
+def cells_kernel(dtype: str, lanes: int) -> int:
     """Return the address of ``cells(record, scratch, item)``."""
-    return _address("cells", dtype, emit_cells)
+    return _address("cells", dtype, lanes, emit_cells)
 
 
 @cache
-def correlate_kernel(part: str, dtype: str, swapped: bool, groups: bool) -> int:  # noqa: FBT001
+def correlate_kernel(part: str, dtype: str, lanes: int, *, swapped: bool, groups: bool) -> int:
     """Return the address of ``correlate``, ``add_pieces`` or ``pack_sides``, all of one module.
 
     Each takes ``(record, scratch, item)``.  Sides change places, or lanes are ``groups``.
     """
-    shape = kernel_shape(dtype, machine())
+    shape = _tiles(dtype, lanes)
     if groups:
         shape = replace(shape, groups=shape.lanes)
     name = "correlate_swapped" if swapped else "correlate_groups" if groups else "correlate"
@@ -88,93 +102,95 @@ def correlate_kernel(part: str, dtype: str, swapped: bool, groups: bool) -> int:
 
 
 @cache
-def grouped_kernel(dtype: str) -> int:
+def grouped_kernel(dtype: str, lanes: int) -> int:
     """Return the address of ``grouped(record, scratch, item)``."""
-    return _address("grouped", dtype, emit_grouped)
+    return _address("grouped", dtype, lanes, emit_grouped)
 
 
 @cache
-def sweep_kernel(
-    dtype: str, kind: Kind, lines: int, *, reads_stored: bool, writes_stored: bool
+def sweep_kernel(  # noqa: PLR0913 - all that is baked
+    dtype: str, lanes: int, kind: Kind, lines: int, *, reads_stored: bool, writes_stored: bool
 ) -> int:
     """Return the address of a ``sweep`` that grouped layers call: each window has its own."""
-    shape = SweepShape(kernel_shape(dtype, machine()), kind, lines, reads_stored, writes_stored)
+    shape = SweepShape(_tiles(dtype, lanes), kind, lines, reads_stored, writes_stored)
     return _loaded("sweep", shape, emit_sweep, f"sweep_{dtype}")
 
 
 @cache
-def grouped_weights_kernel(part: str, dtype: str, *, widening: bool) -> int:
+def grouped_weights_kernel(part: str, dtype: str, lanes: int, *, widening: bool) -> int:
     """Return the address of ``grouped_weights`` or ``add_parts``, both of one module.
 
     Each takes ``(record, scratch, item)``.
     """
     name = "grouped_weights_widening" if widening else "grouped_weights"
-    emit, shape = partial(emit_grouped_weights, widening=widening), kernel_shape(dtype, machine())
+    emit, shape = partial(emit_grouped_weights, widening=widening), _tiles(dtype, lanes)
     return _loaded(name, shape, emit, f"{part}_{dtype}")
 
 
 @cache
-def planes_kernel(dtype: str, rows: int, merged: int) -> int:
+def planes_kernel(dtype: str, lanes: int, rows: int, merged: int) -> int:
     """Return the address of ``planes(record, scratch, item)`` for so many channels and phases."""
-    shape = KernelShape(dtype, machine().lanes(dtype), 1, (rows, merged))
+    shape = KernelShape(dtype, lanes, 1, (rows, merged))
     return _compiled("planes", shape, emit_planes)
 
 
 @cache
-def strips_kernel(dtype: str, merged: int) -> int:
+def strips_kernel(dtype: str, lanes: int, merged: int) -> int:
     """Return the address of ``strips(record, scratch, item)`` for so many phases."""
-    shape = KernelShape(dtype, machine().lanes(dtype), 1, (1, merged))
+    shape = KernelShape(dtype, lanes, 1, (1, merged))
     return _compiled("strips", shape, emit_strips)
 
 
 @cache
-def overlap_kernel(dtype: str) -> int:
+def overlap_kernel(dtype: str, lanes: int) -> int:
     """Return the address of ``overlap(record, scratch, item)``."""
-    return _address("overlap", dtype, emit_overlap)
+    return _address("overlap", dtype, lanes, emit_overlap)
 
 
 @cache
-def pack_weights_kernel(dtype: str) -> int:
+def pack_weights_kernel(dtype: str, lanes: int) -> int:
     """Return the address of ``pack_weights(record, scratch, item)``."""
-    return _address("pack_weights", dtype, emit_pack_weights)
+    return _address("pack_weights", dtype, lanes, emit_pack_weights)
 
 
 @cache
-def pack_cells_kernel(dtype: str) -> int:
+def pack_cells_kernel(dtype: str, lanes: int) -> int:
     """Return the address of ``pack_cells(record, scratch, item)``."""
-    return _address("pack_cells", dtype, emit_pack_cells)
+    return _address("pack_cells", dtype, lanes, emit_pack_cells)
 
 
 @cache
-def pick_weights_kernel(dtype: str) -> int:
+def pick_weights_kernel(dtype: str, lanes: int) -> int:
     """Return the address of ``pick_weights(record, scratch, item)``."""
-    return _address("pick_weights", dtype, emit_pick_weights)
+    return _address("pick_weights", dtype, lanes, emit_pick_weights)
 
 
 @cache
-def activation_kernel(dtype: str, name: str, *, across: bool) -> int:
+def activation_kernel(dtype: str, lanes: int, name: str, *, across: bool) -> int:
     """Return the address of ``activate(sums, bias, rows, length, pitch, slope)``."""
-    shape = KernelShape(dtype, machine().lanes(dtype), 1, (1,))
+    shape = KernelShape(dtype, lanes, 1, (1,))
     title = f"activate_{name}_{'rows' if across else 'points'}"
     return _compiled(title, shape, partial(emit_activation, name=name, across=across))
 
 
 @cache
-def winograd_kernel(dtype: str, forms: tuple[Form, ...]) -> int:
+def winograd_kernel(dtype: str, lanes: int, forms: tuple[Form, ...]) -> int:
     """Return the address of ``winograd(record, scratch, item)`` for forms of the axes."""
-    shape = TransformShape(kernel_shape(dtype, machine()), forms)
+    shape = TransformShape(_tiles(dtype, lanes), forms)
     return _loaded("winograd", shape, emit_winograd, f"winograd_{dtype}")
 
 
 @cache
-def transform_weights_kernel(dtype: str, forms: tuple[Form, ...]) -> int:
+def transform_weights_kernel(dtype: str, lanes: int, forms: tuple[Form, ...]) -> int:
     """Return the address of ``transform_weights(record, scratch, item)``, likewise."""
-    shape = TransformShape(kernel_shape(dtype, machine()), forms)
+    shape = TransformShape(_tiles(dtype, lanes), forms)
     return _loaded("transform_weights", shape, emit_transform_weights, f"transform_weights_{dtype}")
 
 
-def _address(name: str, dtype: str, emit: Callable[[ir.Module, KernelShape], object]) -> int:
-    return _compiled(name, kernel_shape(dtype, machine()), emit)
+def _address(
+    name: str, dtype: str, lanes: int, emit: Callable[[ir.Module, KernelShape], object]
+) -> int:
+    return _compiled(name, _tiles(dtype, lanes), emit)
 
 
 def _compiled(
@@ -191,8 +207,10 @@ def _loaded(
         emit(module, shape)
         return str(module)
 
+    tile = shape if isinstance(shape, KernelShape) else shape.shape
     source = KernelSource(name, repr(shape), _version(), text)
-    return load_kernel(source, machine(), settings().cache_dir).address(symbol)
+    target = machine_of(tile.dtype, tile.lanes)
+    return load_kernel(source, target, settings().cache_dir).address(symbol)
 
 
 @cache

@@ -20,7 +20,7 @@ class OverlapRunner(OrderedRunner):
     fields, across = overlap_plan.FIELDS, True
 
     def __init__(self, problem: Problem, recipe: Overlap) -> None:
-        super().__init__(problem, recipe, overlap_kernel(problem.dtype))
+        super().__init__(problem, recipe, overlap_kernel(problem.dtype, recipe.lanes))
         self.recipe = recipe
 
     def ordered(self, weights: Array) -> Array:

@@ -121,7 +121,9 @@ class GatherRunner(TileRunner):
     recipe: Gather
 
     def __init__(self, problem: Problem, recipe: Gather) -> None:
-        super().__init__(problem, recipe, gather_kernel(problem.dtype, **self.kinds(recipe)))
+        super().__init__(
+            problem, recipe, gather_kernel(problem.dtype, recipe.lanes, **self.kinds(recipe))
+        )
 
     def strided(self, source: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
         """Return the record for arrays of these strides; it tells if blocks are touched first.
@@ -146,7 +148,8 @@ class GatherRunner(TileRunner):
         """Return the kernel that packs, its record, work items and bytes of scratch."""
         problem, recipe = self.problem, self.recipe
         record = plan_packing(problem, recipe, steps)
-        kernel, scratch = pack_weights_kernel(problem.dtype), -(-packing_scratch(record) // 64) * 64
+        kernel = pack_weights_kernel(problem.dtype, recipe.lanes)
+        scratch = -(-packing_scratch(record) // 64) * 64
         return kernel, record, packing_items(record, problem.groups), scratch
 
     def padded(self, bias: Array) -> Array:
@@ -154,6 +157,7 @@ class GatherRunner(TileRunner):
         groups = self.problem.groups
         padded = np.zeros((groups, self.recipe.panels * self.columns), self.sums)
         padded[:, : bias.size // groups] = bias.reshape(groups, -1)
+        padded += 0  # tiles that leave out taps make 0.0 of -0.0, and a batch decides who does
         return padded
 
 
@@ -190,13 +194,14 @@ class CellsRunner(TileRunner):
     recipe: Cells
 
     def __init__(self, problem: Problem, recipe: Cells) -> None:
-        super().__init__(problem, recipe, cells_kernel(problem.dtype))
+        super().__init__(problem, recipe, cells_kernel(problem.dtype, recipe.lanes))
 
     def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int, int]:
         """Return the kernel that packs, its record, work items and bytes of scratch."""
         problem, recipe = self.problem, self.recipe
         items = problem.groups * recipe.neighbours * recipe.panels
-        return pack_cells_kernel(problem.dtype), plan_cell_packing(problem, recipe, steps), items, 0
+        kernel = pack_cells_kernel(problem.dtype, recipe.lanes)
+        return kernel, plan_cell_packing(problem, recipe, steps), items, 0
 
     def padded(self, bias: Array) -> Array:
         """Return the bias of every column."""

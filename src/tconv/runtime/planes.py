@@ -25,7 +25,7 @@ class PlanesRunner(OrderedRunner):
     nothing = -0.0  # the sign of a zero must not depend on how sums are stored
 
     def __init__(self, problem: Problem, recipe: Planes) -> None:
-        kernel = planes_kernel(problem.dtype, recipe.rows, recipe.merged)
+        kernel = planes_kernel(problem.dtype, recipe.lanes, recipe.rows, recipe.merged)
         super().__init__(problem, recipe, kernel)
         self.taps = tuple(np.array(recipe.taps).T) if recipe.taps else None
         self.panels = _plane_order(problem, recipe, self.letters)

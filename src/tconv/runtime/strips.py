@@ -21,7 +21,7 @@ class StripsRunner(OrderedRunner):
     nothing = -0.0  # the sign of a zero must not depend on how sums are stored
 
     def __init__(self, problem: Problem, recipe: Strips) -> None:
-        super().__init__(problem, recipe, strips_kernel(problem.dtype, recipe.merged))
+        super().__init__(problem, recipe, strips_kernel(problem.dtype, recipe.lanes, recipe.merged))
         self.taps = np.array(recipe.taps).T if recipe.taps else None
 
     def ordered(self, weights: Array) -> Array:

@@ -16,18 +16,22 @@ Shape = tuple[int, ...]
 
 WHOLE = (int, torch.SymInt)
 LARGEST = 2**31 - 1  # beyond it torch may count wrong, and we need not
-SHORT = (torch.float16, torch.bfloat16)
 
 
-def _has_short_kernels() -> bool:
-    """Tell whether torch's own kernels for three axes take the short types on this CPU."""
-    return bool(
-        torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()  # noqa: SLF001 - torch's own name
-    )
+def _short_kernels() -> list[Any]:
+    """Return which short types torch's own kernels for three axes take on this CPU."""
+    if not torch.backends.mkldnn.is_available():
+        return []
+    own = torch.ops.mkldnn
+    takes = {
+        torch.bfloat16: own._is_mkldnn_bf16_supported,  # noqa: SLF001 - torch's own name
+        torch.float16: own._is_mkldnn_fp16_supported,  # noqa: SLF001 - torch's own name
+    }
+    return [dtype for dtype, supported in takes.items() if supported()]
 
 
 # The types in which torch's own operator keeps channels_last_3d.
-KEPT_3D = (torch.float32, *(SHORT if _has_short_kernels() else ()))
+KEPT_3D = (torch.float32, *_short_kernels())
 
 
 class Call(NamedTuple):
