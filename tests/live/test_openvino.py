@@ -97,9 +97,9 @@ def plugin_fails_forward(case: Geometry, auto_pad: str) -> bool:
     """Tell cases that the plugin's kernels for one channel in, and often one out, get wrong.
 
     A result with one point along the last axis is computed with the stride of that axis along
-    the other, where the CPU has AVX-512.  Where a window lies in the padding, with a gap between it and the data, the kernel reads
-    foreign memory (B9 in SEMANTICS.md).  In three dimensions, it spreads the window along the
-    depth by the dilation of the height.
+    the other, where the CPU has AVX-512.  Where a window lies in the padding, with a gap between
+    it and the data, the kernel reads foreign memory (B9 in SEMANTICS.md).  In three dimensions,
+    it spreads the window along the depth by the dilation of the height.
     """
     if case.groups * case.fine_channels > 1:
         return False
