@@ -60,6 +60,7 @@ PRICES: dict[str, dict[str, float]] = {
     "dots": {
         "multiplied": 0.18, "runs": 0.344, "points": 2.32, "sums": 0.352,
         "copied": 0.127, "phases": 459.0,
+        "lines": 0.326, "far_lines": 5.0,  # of the source that groups share
     },
     "grouped": {
         "vectors": 0.0468, "apart": 0.0218,  # multiplied; more of taps that share nothing
@@ -158,7 +159,6 @@ def _gather(problem: Problem, machine: Machine) -> Counts:
         if reads_unpacked(problem, one, block, panels):
             packed = 0
         source = math.prod(axis.size_in for axis in axes)
-        touched = source * (1 + read * item / LINE)
         # Groups of one panel that are read in place take turns at what they share, but for those
         # at the end that would reach into others' channels.
         ends = min(1, (lanes * (2 - single) - 1) // written / groups)
@@ -170,7 +170,7 @@ def _gather(problem: Problem, machine: Machine) -> Counts:
             "filled_points": every - points,
             "runs": found["runs"] * (not turns),
             "phases": found["phases"] * (boxes if turns else 1),
-            "lines": touched if groups > 1 and not (turns and near) else 0,
+            "lines": _touched(axes, read * item) if groups > 1 and not (turns and near) else 0,
             "staged": points * ends if rest % lanes or _widened(problem) else 0,
         }
     else:
@@ -190,6 +190,8 @@ def _dots(problem: Problem, machine: Machine) -> Counts:
     boxes = 1 if all(map(within, axes)) else choose_boxes(one, block, sizes)
     in_place = not _widened(problem) and (boxes > 1 or all(map(within, axes)))
     every = _sum(axes, lambda _, points: points)
+    source = math.prod(axis.size_in for axis in axes)
+    far = groups * source * read * item > NEAR * machine.l2
     lines = _sum(outer, lambda taps, points: taps * points)
     runs = vectors = 0
     for (low, high), offsets in zip(last.ranges, last.offsets, strict=True):
@@ -203,6 +205,7 @@ def _dots(problem: Problem, machine: Machine) -> Counts:
         "points": every,
         "sums": every * written,
         "copied": 0 if in_place else _packed(axes, block) * read,
+        "far_lines" if far else "lines": _touched(axes, read * item) if groups > 1 else 0,
         "phases": _blocks(axes, block) * boxes * _sum(axes, lambda _, points: points > 0),
     }
     return {what: groups * count for what, count in found.items()}
@@ -388,6 +391,11 @@ def _listed(axes: Sequence[AxisPhases], read: int, row: int, machine: Machine) -
     taps = math.prod(max(map(len, axis.taps)) for axis in axes)
     long = max(len(offsets) // max(1, _runs(offsets)) for offsets in axes[-1].offsets)
     return goes_together((taps * read, long * read, read), row, machine)
+
+
+def _touched(axes: Sequence[AxisPhases], point: int) -> float:
+    """Return how many cache lines of the source a group's points touch, of so many bytes each."""
+    return math.prod(axis.size_in for axis in axes) * (1 + point / LINE)
 
 
 def _blocks(axes: Sequence[AxisPhases], block: Sequence[int]) -> int:
