@@ -9,7 +9,7 @@ from strategies import whole_numbers
 from tconv import engine
 from tconv.plan.correlate import STREAM as STREAM_WEIGHTS
 from tconv.plan.correlate import Correlate
-from tconv.plan.gather import FIELDS, STREAM, Gather, plan_gather
+from tconv.plan.gather import FIELDS, STREAM, plan_gather
 from tconv.problem import Axis, Layout, Operand, Problem
 from tconv.runtime.panels import GatherRunner
 from tconv.runtime.taps import TapRunner
@@ -22,7 +22,17 @@ def layer(channels: int, size: int, stride: int = 1, dtype: str = "float32") -> 
     return Problem(Operand.FINE, 1, 1, 3, channels, (axis, axis), dtype, *layouts)
 
 
+def lines(channels: int, groups: int = 1) -> Problem:
+    """Return a layer of few terms along long lines, with a large result."""
+    axis = Axis(300, 300, 3, 1, 1, 1)
+    layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
+    return Problem(Operand.COARSE, 1, groups, channels, 1, (axis, axis), "float32", *layouts)
+
+
 LARGE = {
+    "terms along lines": lines(64),
+    "a narrow panel along lines": lines(48),
+    "groups that share lines": lines(12, 4),
     "whole lines": layer(64, 270),
     "phases without taps": layer(32, 190, 2),
     "a narrow panel": layer(48 + 8, 290),  # lines that two points share
@@ -65,23 +75,22 @@ def test_lines_without_taps_leave_other_channels_alone(
 def test_every_element_is_written_once_and_no_other(name: str, askew: int) -> None:
     """Whole numbers, so every bit; what lies around the result stays as it was."""
     problem = LARGE[name]
-    run = engine.executable(problem)
     machine = engine.machine()
     assert not isinstance(machine, str)
     if problem.bytes() <= machine.l3 // STREAM:
         pytest.skip("the last cache is so large that nothing is streamed")
-    recipe = run.plan.recipe
-    assert isinstance(recipe, Gather)
+    recipe = plan_gather(problem, machine)
     assert recipe.record[FIELDS["stream"]] == 1
+    run = GatherRunner(problem, recipe)
     draw = np.random.default_rng(8)
     data, weights = (
         draw.integers(-4, 5, problem.shape(operand)).astype(problem.dtype)
         for operand in problem.given
     )
-    size = int(np.prod(problem.shape(Operand.FINE)))
+    size = int(np.prod(problem.shape(problem.wanted)))
     room = np.full(size + 64, 77, problem.dtype)
     begin = -room.ctypes.data % 64 // room.itemsize + askew
-    out = room[begin : begin + size].reshape(problem.shape(Operand.FINE))
+    out = room[begin : begin + size].reshape(problem.shape(problem.wanted))
 
     run.run(data, run.pack(weights), None, out)
 

@@ -49,7 +49,7 @@ def emit_gather(module: ir.Module, shape: KernelShape, kinds: Kinds = Kinds()) -
     """Emit ``gather(record, scratch, item)``, public, with some kinds of tiles."""
     pointer = FLOATS[shape.dtype].as_pointer()
     parts = emit_parts(module, shape, kinds)
-    short = emit_short(module, shape) if kinds.few else None
+    short = emit_short(module, shape, past=kinds.past) if kinds.few else None
     dots = emit_dots(module, shape, kinds.dots) if kinds.dots else None
     fill = None if dots else emit_fill_lines(module, shape)
     made, b = function(

@@ -6,14 +6,17 @@ its data are in the first cache, and what it stores lies side by side.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 
 from tconv.codegen.build import (
+    BYTES,
     FLOATS,
     I64,
+    LINE,
     STORED,
     counted,
     fma,
@@ -25,6 +28,7 @@ from tconv.codegen.build import (
     smaller,
     splat,
     store,
+    stream,
 )
 from tconv.codegen.stored import rounded, widened_line
 from tconv.codegen.tile import Tile
@@ -88,7 +92,8 @@ def emit_short_line(module: ir.Module, tile: Tile) -> ir.Function:
 
     Its arguments are those of :func:`short_tile_meaning` without tables of points; then come how
     many points there are, how far apart they are read and written, and what a tile has last.
-    What the last tile has too much, it sums again.  A joined one takes the weights of its last
+    What the last tile has too much, it sums again.  One that goes ``past`` the caches writes whole
+    vectors to where lines of them begin.  A joined one takes the weights of its last
     vector, which is a panel of its own, as the last argument.
     """
     pointer, table = FLOATS[tile.dtype].as_pointer(), I64.as_pointer()
@@ -143,8 +148,9 @@ def _sum_panels(  # noqa: PLR0913 - the emitted functions' own arguments
         begun = [load(b, first, v * tile.lanes, vector) for v in range(tile.vectors)]
         lines = [place(b, line, b.mul(panel.index, step)) for line in weights]
         # In large results what the next tile will write is far away.
-        for r in range(tile.rows):
-            prefetch(b, place(b, ahead_of(r), channel), write=True)
+        ahead = (place(b, ahead_of(r), channel) for r in range(0 if tile.past else tile.rows))
+        for line, element in product(ahead, range(0, tile.columns, LINE // BYTES[tile.dtype])):
+            prefetch(b, place(b, line, element), write=True)
         with counted(b, whole, [*lines, *begun * tile.rows], step=unroll) as main:
             for step_ in range(unroll):
                 offset = load(b, place(b, offsets, main.index), step_)
@@ -156,7 +162,8 @@ def _sum_panels(  # noqa: PLR0913 - the emitted functions' own arguments
             out = place(b, place_of(r), channel)
             for v in range(tile.vectors):
                 total = rest.carried[len(lines) + r * tile.vectors + v]
-                store(b, rounded(b, total, tile.dtype), out, v * tile.lanes)
+                write = stream if tile.past else store
+                write(b, rounded(b, total, tile.dtype), out, number(v * tile.lanes))
         panel.carried = [place(b, point, read) for point in points]
 
 

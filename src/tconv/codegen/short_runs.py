@@ -6,7 +6,18 @@ from dataclasses import dataclass, replace
 from llvmlite import ir
 
 from tconv.codegen.block import Block, KernelShape, Record
-from tconv.codegen.build import I64, counted, larger, load, number, place, smaller, store
+from tconv.codegen.build import (
+    FLOATS,
+    I64,
+    STORED,
+    counted,
+    larger,
+    load,
+    number,
+    place,
+    smaller,
+    store,
+)
 from tconv.codegen.places import Place
 from tconv.codegen.points import point_lines, point_steps, points_of
 from tconv.codegen.runs import rows_of
@@ -25,6 +36,7 @@ class Short:
 
     tiles: dict[int, list[ir.Function]]  # large and small, for points in tables
     lines: dict[int, ir.Function]  # large, for lines of points; one vector more are two panels
+    past: dict[int, ir.Function]  # the same, to results that no cache should keep
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,22 +48,29 @@ class _Run:
     count: ir.Value
     into: ir.Value
     stored: bool  # in the target, or in scratch as other sums
+    past: ir.Value | None = None  # whether past all caches
     beyond: ir.Value | None = None  # the panel behind, if the last vector is of that one
 
 
-def emit_short(module: ir.Module, shape: KernelShape) -> Short:
-    """Emit the tiles."""
+def emit_short(module: ir.Module, shape: KernelShape, *, past: bool) -> Short:
+    """Emit the tiles; some more for results that go past the caches."""
 
     def tile(rows: int, vectors: int) -> Tile:
-        return Tile(rows, vectors, shape.lanes, shape.dtype)
+        joined = vectors > shape.vectors
+        return Tile(rows, vectors, shape.lanes, shape.dtype, joined=joined)
 
     kinds = {vectors: rows_of(shape, vectors) for vectors in sorted({1, shape.vectors})}
-    both = shape.vectors + 1
-    joined = Tile(JOINED_ROWS, both, shape.lanes, shape.dtype, joined=True)
+    lines = {vectors: tile(rows[0], vectors) for vectors, rows in kinds.items()}
+    lines[shape.vectors + 1] = tile(JOINED_ROWS, shape.vectors + 1)
+    plain = STORED[shape.dtype] == FLOATS[shape.dtype]
     return Short(
         {v: [emit_short_tile(module, tile(some, v)) for some in rows] for v, rows in kinds.items()},
-        {v: emit_short_line(module, tile(rows[0], v)) for v, rows in kinds.items()}
-        | {both: emit_short_line(module, joined)},
+        {v: emit_short_line(module, line) for v, line in lines.items()},
+        {
+            v: emit_short_line(module, replace(line, past=True))
+            for v, line in lines.items()
+            if past and plain
+        },
     )
 
 
@@ -113,10 +132,15 @@ def run_short(  # noqa: PLR0913 - which panels of what
                 (r.source_g, none),
             )
         ]
+        # Later groups may not begin with a cache line.
+        past = b.and_(where.past, b.not_(several))
         runs = [
-            _Run(vectors, start, count, place(b, where.target, b.mul(start, columns)), stored=True)
+            _Run(
+                vectors, start, count, place(b, where.target, b.mul(start, columns)),
+                stored=True, past=past,
+            )
             for vectors, start, count in zip((shape.vectors, 1), starts, counts, strict=True)
-        ]
+        ]  # fmt: skip
         # Along lines a narrow panel goes with the wide one before it.
         pair = b.and_(_is(b, ">", wide, 0), _is(b, "!=", narrow, 0))
         pair = b.zext(b.and_(pair, b.not_(several)), I64)
@@ -126,7 +150,7 @@ def run_short(  # noqa: PLR0913 - which panels of what
             replace(runs[1], count=b.sub(runs[1].count, pair)),
             _Run(
                 shape.vectors + 1, before, pair, place(b, where.target, b.mul(before, columns)),
-                stored=True, beyond=full,
+                stored=True, past=past, beyond=full,
             ),
         ]  # fmt: skip
         _run_panels(b, r, shape, short, block, where, phase_lines, (along, runs, steps))
@@ -207,7 +231,10 @@ def _run_panels(  # noqa: PLR0913 - which panels of what
                     given = [target, bias_of(run), origin, weights[0], offsets]
                     sizes = [some, steps.read, apart, terms, run.count, *panel_steps]
                     with b.if_then(_is(b, ">", run.count, 0)):
-                        b.call(short.lines[run.vectors], [*given, *sizes, *weights[1:]])
+                        line: ir.Value = short.lines[run.vectors]
+                        if short.past and run.past is not None:
+                            line = b.select(run.past, short.past[run.vectors], line)
+                        b.call(line, [*given, *sizes, *weights[1:]])
         entry, count = b.mul(x.index, r.points), load(b, where.counts, x.index)
         for run in runs:
             places = where.targets if run.stored else where.places

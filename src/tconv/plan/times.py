@@ -143,8 +143,7 @@ def _gather(problem: Problem, machine: Machine) -> Counts:
     if left == 1 and _listed(axes, read, panels * 2 * lanes * item, machine):
         runs = 0
     found: Counts = {
-        "pairs": left * met * read * 2 * (panels - single),
-        "singles": left * met * read * single,
+        **_vectors(left * met * read, panels, machine, single=single),
         "runs": left * runs * panels,
         "points": points * panels,
         "filled": (every - points) * written,
@@ -338,8 +337,7 @@ def _cells(problem: Problem, machine: Machine) -> Counts:
     vectors = points * neighbours_of(problem) * read
     stored = math.prod(axis.size_out for axis in axes) * written
     return {
-        "pairs": vectors * 2 * (panels - single),
-        "singles": vectors * single,
+        **_vectors(vectors, panels, machine, single=single),
         "points": points * panels,
         "runs": stored / (axes[-1].step_out * (written if beside else 1)),
         "stored" if beside else "stored_apart": stored,
@@ -356,6 +354,17 @@ COUNTS: Mapping[str, Callable[[Problem, Machine], Counts]] = {
     "cells": _cells,
 }
 """By algorithm: what is done for one image."""
+
+
+def _vectors(products: float, panels: int, machine: Machine, *, single: bool) -> Counts:
+    """Return how many vectors of panels are multiplied; a last panel may have a single one.
+
+    One vector a row is too few sums to hide how long an addition takes; unless each takes twice as
+    long.
+    """
+    if machine.doubled:
+        return {"pairs": products * (2 * panels - single)}
+    return {"pairs": products * 2 * (panels - single), "singles": products * single}
 
 
 def _channels_last(problem: Problem) -> bool:
