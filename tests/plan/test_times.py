@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from strategies import a_problem
 from tconv.plan.few import fastest
-from tconv.plan.machine import AVX2, AVX512, NEON, Machine
-from tconv.plan.times import COUNTS, PRICES, estimate
+from tconv.plan.machine import AVX2, AVX512, NEON, ZEN4, Machine
+from tconv.plan.prices import OF_VECTORS, PRICES
+from tconv.plan.times import COUNTS, estimate
 from tconv.problem import Operand, Problem
 
 
@@ -17,7 +18,7 @@ from tconv.problem import Operand, Problem
 @given(
     problem=a_problem(),
     wanted=st.sampled_from([Operand.FINE, Operand.COARSE]),
-    machine=st.sampled_from([AVX2, AVX512, NEON]),
+    machine=st.sampled_from([AVX2, AVX512, NEON, ZEN4]),
 )
 def test_any_problem_has_a_fastest_algorithm(
     problem: Problem, wanted: Operand, machine: Machine
@@ -34,4 +35,5 @@ def test_any_problem_has_a_fastest_algorithm(
 
 def test_algorithms_that_are_counted_have_prices() -> None:
     """And no others."""
-    assert COUNTS.keys() == PRICES.keys()
+    assert COUNTS.keys() == PRICES.keys() == OF_VECTORS.keys()
+    assert all(OF_VECTORS[name] <= prices.keys() for name, prices in PRICES.items())

@@ -58,6 +58,7 @@ def _opening(results: Results) -> Iterator[str]:
     yield ""
     facts = {
         "processor": str(machine["cpu"]),
+        "kernels for": str(machine.get("kernels", "-")),
         "system": f"{machine['system']}, Python {machine['python']}, NumPy {machine['numpy']}",
         "threads": str(settings["threads"]),
         "type": str(settings["dtype"]),

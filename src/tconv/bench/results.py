@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tconv import engine
 from tconv.errors import ProblemError
 from tconv.version import __version__
 
@@ -105,6 +106,7 @@ def describe_machine() -> dict[str, object]:
     return {
         "cpu": _cpu_name(),
         "cpus": processors(),
+        "kernels": str(engine.machine()),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "numpy": np.__version__,

@@ -1,8 +1,7 @@
 """About how long each algorithm takes for one image, in nanoseconds of one core.
 
 What kernels will do is counted by what costs time: vectors multiplied, runs of channels begun,
-elements packed and stored in one way or another.  The prices were fitted to some thousand layers,
-timed on one machine with each algorithm that can do them; what matters is how times compare.
+elements packed and stored in one way or another, at the prices of :mod:`tconv.plan.prices`.
 They are for one image, so that its bits do not depend on its company.
 """
 
@@ -27,6 +26,7 @@ from tconv.plan.phases import (
     needed_residues,
 )
 from tconv.plan.planes import MOST_ROWS, choose_rows, longest, planes_block, tile_of
+from tconv.plan.prices import OF_VECTORS, PRICES
 from tconv.plan.stretches import ROWS
 from tconv.plan.tiles import tile_rows, whole_tiles
 from tconv.problem import Problem, accumulator, numpy_dtype
@@ -36,65 +36,6 @@ NEAR = 2  # times the second cache: larger images come from afar
 LOADED = 1.6  # multiplied vectors in the time of one that is loaded, about
 LARGE, FEW_VECTORS = 8, 3  # parts of the last cache; of a line that a page is read for
 WAITS = 1.057  # of two stages: several workers wait for each other between them
-
-PRICES: dict[str, dict[str, float]] = {
-    "gather": {
-        "pairs": 0.179, "singles": 0.238,  # vectors multiplied, in panels of two and of one
-        "runs": 0.176, "points": 1.49,  # of channels or taps side by side; of every panel
-        "copied": 0.158, "turned": 0.217, "scattered": 0.46,  # elements packed
-        "lines": 0.326,  # of the source that groups share: each of them reads them again
-        "staged": 2.59,  # points whose channels do not fill vectors, where they lie side by side
-        "stored": 0.191, "stored_apart": 0.339,  # elements, where points do; in short lines
-        "filled": 0.122, "filled_points": 1.11,  # elements that no tap reaches; beside them, points
-        "phases": 675.0,
-    },
-    "planes": {
-        "rows": 0.151, "vectors": 0.234,  # multiplied, and loaded for all rows of a tile
-        "tiles": 7.55, "staged": 14.2,  # begun; where channels lie side by side
-        "turned": 0.199, "turned_residues": 0.268, "scattered": 0.621, "residues": 0.458,
-        "lines": 10.6,
-        "each": 0.628, "each_beside": 0.301, "short": 0.988,  # elements stored one by one
-        "merged": 0.302, "merged_beside": 0.442,  # phase by phase
-        "filled": 0.2, "phases": 350.0,
-    },
-    "dots": {
-        "multiplied": 0.18, "runs": 0.344, "points": 2.32, "sums": 0.352,
-        "copied": 0.127, "phases": 459.0,
-        "lines": 0.326, "far_lines": 5.0,  # of the source that groups share
-    },
-    "grouped": {
-        "vectors": 0.0468, "apart": 0.0218,  # multiplied; more of taps that share nothing
-        "sweeps": 2.75, "rows": 0.103,
-        "turned": 0.205, "copied": 0.507, "stored": 0.526,
-    },
-    "overlap": {
-        "vectors": 0.136, "tiles": 3.5,
-        "copied": 1.77, "copied_residues": 3.01, "turned": 2.83, "turned_residues": 5.91,
-        "short": 6.0, "far": 4.0,  # more, for residues of lines that fill no vector; from afar
-        "folded": 0.135, "lines": 11.5,
-        "stored": 1.53, "stored_phases": 0.835, "beside": 0.261, "beside_phases": 0.0913,
-        "crossed": 0.5,  # more, where phases are mixed one by one
-        "stages": 7570.0,
-    },
-    "cells": {
-        "pairs": 0.187, "singles": 0.249, "points": 0.994,
-        "runs": 5.0, "stored": 0.307, "stored_apart": 0.486, "begin": 1230.0,
-    },
-}  # fmt: skip
-"""By algorithm: what one of each thing takes that is counted below."""
-
-OF_VECTORS: dict[str, set[str]] = {
-    "gather": {"pairs", "singles"},
-    "planes": {"rows", "vectors"},
-    "dots": {"multiplied"},
-    "grouped": set(),  # counted by lanes
-    "overlap": {
-        "vectors", "copied", "copied_residues", "turned", "turned_residues", "short", "far",
-        "folded",
-    },
-    "cells": {"pairs", "singles"},
-}  # fmt: skip
-"""What of it is done to whole vectors."""
 
 Counts = dict[str, float]
 
