@@ -6,6 +6,7 @@ zeros.
 """
 
 import math
+from functools import lru_cache
 
 from tconv.plan.cells import MOST_COLUMNS as MOST_CELL
 from tconv.plan.cells import cell_columns, neighbours_of
@@ -25,6 +26,7 @@ MISSED, MOST_MISSED = 1.5, 32  # times more is multiplied than is met: then so m
 MOST_CLASSES = 256  # residues of all strides together: each has tables of its own
 
 
+@lru_cache(maxsize=16)  # asked for several times while a problem is planned
 def fastest(problem: Problem, machine: Machine) -> tuple[str, tuple[str, ...]]:
     """Return the algorithm that takes least time, by estimate, and the others that could do it.
 

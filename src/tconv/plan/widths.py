@@ -8,15 +8,17 @@ from collections.abc import Callable
 from tconv.plan.correlate import estimate_correlate
 from tconv.plan.few import fastest
 from tconv.plan.machine import Machine
+from tconv.plan.overlap import channels_of
 from tconv.plan.strips import lines_are_long
 from tconv.plan.times import estimate
-from tconv.plan.winograd_choice import WEIGHED_IMAGES, Worth, weigh
+from tconv.plan.winograd_choice import WEIGHED_IMAGES, weigh
 from tconv.problem import Operand, Problem
 
 # Of the time with whole vectors, by estimate, that half ones may take: they are twice as many.
 CLEARLY = 0.95
 GROUPS = 0.85  # the same, of vectors of groups: these come and go, little is done with them
 TRANSFORMS = 0.8
+FAR_FROM = 1.2  # times the direct time: transforms that do not pay with other vectors either
 
 
 def suited(
@@ -32,7 +34,7 @@ def suited(
     ``grouped`` tells of a problem whether groups are the lanes of its vectors.
     """
     half = machine.half
-    if half is None or problem.batch == 0:
+    if half is None or problem.batch == 0 or _fills(problem, machine.lanes(problem.dtype)):
         return machine
     if problem.wanted is not Operand.WEIGHTS and lines_are_long(problem, half):
         return machine if lines_are_long(problem, machine) else half
@@ -49,20 +51,34 @@ def suited(
     return half if times[0] < enough * times[1] else machine
 
 
+def _fills(problem: Problem, lanes: int) -> bool:
+    """Tell whether channels that are written fill tiles of two vectors, and many are read.
+
+    Then half vectors gain nothing, and to estimate both takes as long as to plan.
+    """
+    read, written = channels_of(problem)
+    both = problem.wanted is Operand.WEIGHTS and read % (2 * lanes) != 0
+    return written % (2 * lanes) == 0 and read >= lanes and not both
+
+
 def _transformed(
     problem: Problem, machines: tuple[Machine, Machine], algorithm: str | None, *, bound: bool
 ) -> list[float] | None:
     """Return what FINE or COARSE takes with transforms, if those pay on either machine."""
     if algorithm == "direct":
         return None
-    worths = [weigh(problem, each, bound=bound) for each in machines]
-    found = [worth for worth in worths if isinstance(worth, Worth)]
-    pays = [worth.refusal(bound=bound) is None for worth in found]
-    if len(found) < len(machines) or not (any(pays) or algorithm == "winograd"):
+    whole = weigh(problem, machines[1], bound=bound)
+    if isinstance(whole, str) or (algorithm is None and whole.alone > FAR_FROM * whole.direct):
+        return None  # for half vectors, too
+    half = weigh(problem, machines[0], bound=bound)
+    if isinstance(half, str):
+        return None
+    pays = [worth.refusal(bound=bound) is None for worth in (half, whole)]
+    if not any(pays) and algorithm is None:
         return None
     return [
         worth.cost(bound=bound) / WEIGHED_IMAGES if yes or algorithm else worth.direct
-        for worth, yes in zip(found, pays, strict=True)
+        for worth, yes in zip((half, whole), pays, strict=True)
     ]
 
 

@@ -8,6 +8,7 @@ measurements.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from tconv.plan.machine import Machine
 from tconv.plan.missed import multiplied_share
@@ -90,6 +91,7 @@ class Worth:
         return self._each(bound=bound)[0] < SURE * self.direct
 
 
+@lru_cache(maxsize=16)  # asked for several times while a problem is planned
 def weigh(problem: Problem, machine: Machine, *, bound: bool = True) -> Worth | str:
     """Return the best forms and what they cost, or why there are none.
 
