@@ -234,9 +234,12 @@ def worth(problem: Problem) -> int:
     return max(problem.flops() // WORTH + _weights(problem) // WORTH_READING, first_items(problem))
 
 
-def first_items(problem: Problem) -> int:
-    """Return how many work items a small problem is worth: of three, one of two workers has two."""
-    items = (problem.flops() + BYTE * problem.bytes()) // WORTH_LITTLE
+def first_items(problem: Problem, flop: int = 1) -> int:
+    """Return how many work items a small problem is worth, by what a flop takes.
+
+    Of three, one of two workers would have two.
+    """
+    items = (flop * problem.flops() + BYTE * problem.bytes()) // WORTH_LITTLE
     return FIRST_ITEMS if items > 2 else items
 
 

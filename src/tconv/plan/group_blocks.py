@@ -20,13 +20,16 @@ def most_taps(axis: AxisPhases) -> int:
     return max(1, *map(len, axis.taps))
 
 
-def choose_lines(axes: list[AxisPhases], point: int, chunks: int, machine: Machine) -> list[int]:
+def choose_lines(
+    axes: list[AxisPhases], point: int, items: tuple[int, int], machine: Machine
+) -> list[int]:
     """Return how many points of each axis one work item takes in place.
 
     Lines short enough that what a point reads of other lines stays in the second cache until
     the next line reads it again; then blocks both many enough for all workers and worth
-    waking one.
+    waking one.  The items are how many a block is, and how many the problem is worth at least.
     """
+    chunks, least = items
     sizes = [axis.end - axis.begin for axis in axes]
     block = list(sizes)
     rows = math.prod(axis.span for axis in axes[:-1])
@@ -41,7 +44,7 @@ def choose_lines(axes: list[AxisPhases], point: int, chunks: int, machine: Machi
         items = chunks * math.prod(
             -(-size // some) for size, some in zip(sizes, block, strict=True)
         )
-        return taken > machine.l2 // (1 if items >= MANY_ITEMS else 8)
+        return items < least or taken > machine.l2 // (1 if items >= MANY_ITEMS else 8)
 
     while block[-1] > LEAST_LINE and read_again() > machine.l2 // 3:
         shrink(block, sizes, len(block) - 1)

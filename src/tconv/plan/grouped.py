@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass
 from itertools import product
 
+from tconv.plan.blocks import first_items
 from tconv.plan.gather import (
     Scratch,
     axis_numbers,
@@ -73,6 +74,7 @@ MEETING = ("offset", "phase", "taps", "weights", "row_weights")
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
+FLOP = 3  # what one takes, in flops of a matrix product
 MOST_POINT = 128  # bytes of one packed point: whole cache lines, but not many
 FEW_PANELS = 8  # that a work item takes in place: whole cache lines
 MOST_TOGETHER = 8192  # bytes that kernels write in turns
@@ -133,7 +135,8 @@ def plan_grouped(problem: Problem, machine: Machine, *, packs: bool | None = Non
         most = max((machine.l2 // 4 if far else machine.l1 // 2) // (vector * taps), FEW_PANELS)
     chunks, a_chunk = _chunks(problem, panels, most)
     if direct:
-        block = choose_lines(axes, a_chunk * vector, chunks, machine)
+        items = chunks, first_items(problem, FLOP)
+        block = choose_lines(axes, a_chunk * vector, items, machine)
     else:
         points = a_chunk * depth * vector, a_chunk * wanted * vector
         block = choose_block(axes, points, wanted * vector, chunks, machine)

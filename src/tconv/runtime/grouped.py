@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from tconv.plan import grouped as grouped_plan
 from tconv.plan import grouped_weights as grouped_weights_plan
-from tconv.plan.grouped import MOST_LINES, PAIRED, Grouped
+from tconv.plan.grouped import FLOP, MOST_LINES, PAIRED, Grouped
 from tconv.plan.grouped_weights import GroupedWeights
 from tconv.problem import Operand, Problem, numpy_dtype
 from tconv.runtime.compiled import OrderedRunner
@@ -17,8 +17,6 @@ from tconv.runtime.kernels import grouped_kernel, grouped_weights_kernel, sweep_
 from tconv.runtime.launch import flows, put_steps, soon_done
 
 Array = npt.NDArray[Any]
-
-FLOP = 3  # what one takes, in flops of a matrix product
 
 
 class GroupedRunner(OrderedRunner):
