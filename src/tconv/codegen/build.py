@@ -170,6 +170,14 @@ def prefetch(b: ir.IRBuilder, pointer: ir.Value, *, near: int = 3, write: bool =
     b.call(call, [b.bitcast(pointer, byte), *numbers])
 
 
+def prefetch_lines(
+    b: ir.IRBuilder, pointer: ir.Value, columns: int, item: int, *, write: bool = False
+) -> None:
+    """Ask for all cache lines of some columns, of so many bytes each, that begin with one."""
+    for element in range(0, columns, LINE // item):
+        prefetch(b, place(b, pointer, element), write=write)
+
+
 def touch(b: ir.IRBuilder, pointer: ir.Value) -> None:
     """Read what lies there, for the caches' sake: machines drop prefetches if there are many.
 

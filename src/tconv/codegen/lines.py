@@ -8,11 +8,13 @@ from tconv.codegen.block import KernelShape
 from tconv.codegen.build import (
     I64,
     STORED,
+    STORED_BYTES,
     counted,
     load,
     number,
     place,
     prefetch,
+    prefetch_lines,
     smaller,
     splat,
     store,
@@ -96,7 +98,8 @@ def pack_lines(
     with b.if_else(rows) as (copied, others):
         with copied, counted(b, count) as line:
             read = place(b, lines.source, load(b, lines.offsets, line.index))
-            prefetch(b, place(b, read, lines.ahead))
+            later = place(b, read, lines.ahead)
+            prefetch_lines(b, later, shape.columns, STORED_BYTES[shape.dtype])
             copy_line(b, shape, read, lines.line(b, line.index), (found, lines.pairs))
         with others, b.if_else(b.icmp_signed("!=", straight, number(0))) as (turned, scattered):
             with turned:

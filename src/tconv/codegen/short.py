@@ -6,25 +6,23 @@ its data are in the first cache, and what it stores lies side by side.
 """
 
 from collections.abc import Callable, Sequence
-from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 
 from tconv.codegen.build import (
-    BYTES,
     FLOATS,
     I64,
-    LINE,
     STORED,
+    STORED_BYTES,
     counted,
     fma,
     function,
     load,
     number,
     place,
-    prefetch,
+    prefetch_lines,
     smaller,
     splat,
     store,
@@ -148,9 +146,9 @@ def _sum_panels(  # noqa: PLR0913 - the emitted functions' own arguments
         begun = [load(b, first, v * tile.lanes, vector) for v in range(tile.vectors)]
         lines = [place(b, line, b.mul(panel.index, step)) for line in weights]
         # In large results what the next tile will write is far away.
-        ahead = (place(b, ahead_of(r), channel) for r in range(0 if tile.past else tile.rows))
-        for line, element in product(ahead, range(0, tile.columns, LINE // BYTES[tile.dtype])):
-            prefetch(b, place(b, line, element), write=True)
+        for r in range(0 if tile.past else tile.rows):
+            line = place(b, ahead_of(r), channel)
+            prefetch_lines(b, line, tile.columns, STORED_BYTES[tile.dtype], write=True)
         with counted(b, whole, [*lines, *begun * tile.rows], step=unroll) as main:
             for step_ in range(unroll):
                 offset = load(b, place(b, offsets, main.index), step_)

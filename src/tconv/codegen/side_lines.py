@@ -22,6 +22,7 @@ from tconv.codegen.build import (
     number,
     place,
     prefetch,
+    prefetch_lines,
     store,
     zeros,
 )
@@ -224,14 +225,16 @@ def emit_pack_panels(module: ir.Module, dtype: str, lanes: int, columns: int) ->
             read = place(b, source, b.mul(load(b, reads, i.index), x_step))
             with counted(b, whole, [point], step=columns) as c:
                 line = place(b, read, c.index)
-                prefetch(b, place(b, line, b.mul(number(AHEAD), x_step)))
+                later = place(b, line, b.mul(number(AHEAD), x_step))
+                prefetch_lines(b, later, columns, STORED_BYTES[dtype])
                 for v, wide in _whole_pieces(columns, lanes):
                     store(b, widened(b, line, v, dtype, wide), c.carried[0], v)
                 c.carried = [place(b, c.carried[0], pitch)]
             (panel,) = c.carried
             line = place(b, read, whole)
             with b.if_then(b.icmp_signed(">", rest, number(0))):
-                prefetch(b, place(b, line, b.mul(number(AHEAD), x_step)))
+                later = place(b, line, b.mul(number(AHEAD), x_step))
+                prefetch_lines(b, later, columns, STORED_BYTES[dtype])
                 for wide in sizes(lanes):
                     with _rest_pieces(b, rest, wide, lanes) as at:
                         store(b, widened(b, line, at, dtype, wide), panel, at)
