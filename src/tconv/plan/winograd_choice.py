@@ -39,6 +39,7 @@ FEW_POINTS = 16  # of a transform that stays in registers
 # but not faster than this; direct sums of few points wait for it.
 NEAR_BYTE, FAR_BYTE = 0.12, 0.33
 WAITED = 0.3  # of the shorter of products and weights, that it takes longer to do both at once
+FAR_WAITED = 1.0  # the same of weights from memory, as measured where vectors take two turns
 WEIGHT = 12.0  # of a transformed vector of weights
 EFFICIENCY, PROLOGUE = 0.93, 8  # of register tiles: of the peak, and terms' time to begin
 LISTED = 1.15  # times as long take direct sums of taps that are listed, beside the estimate
@@ -218,6 +219,9 @@ def _cycles(problem: Problem, machine: Machine, cuts: Cuts, weights: int) -> tup
     mapped = every * (each * points * vectors + PATCH * (parts + phases * volume.panels))
 
     read_once = weights * _byte(weights, machine)
+    waits = WAITED
+    if machine.doubled:
+        waits += (FAR_WAITED - WAITED) * _gone(weights, machine, machine.l3 / 2)
 
     def cycles(images: int) -> float:
         patches = images * every
@@ -229,7 +233,7 @@ def _cycles(problem: Problem, machine: Machine, cuts: Cuts, weights: int) -> tup
         # Few panels keep few workers busy: blocks are split, and every one reads all weights.
         more = max(0, -(-FEW_ITEMS // (problem.groups * volume.panels)) - blocks)
         both = products, blocks * read_once
-        waited = max(both) + WAITED * min(both) + more * read_once
+        waited = max(both) + waits * min(both) + more * read_once
         return waited / images + problem.groups * (mapped + kept)
 
     return cycles(1), cycles(MANY)
@@ -285,7 +289,10 @@ def _vectors(
 
 
 def _byte(weights: int, machine: Machine) -> float:
-    """Return the cycles of a byte: of more than a quarter of the last cache, some have left it."""
-    quarter = machine.l3 / 4
-    gone = min(1.0, max(0.0, (weights - quarter) / (machine.l3 - quarter)))
-    return NEAR_BYTE + (FAR_BYTE - NEAR_BYTE) * gone
+    """Return the cycles of a byte of weights."""
+    return NEAR_BYTE + (FAR_BYTE - NEAR_BYTE) * _gone(weights, machine, machine.l3 / 4)
+
+
+def _gone(weights: int, machine: Machine, least: float) -> float:
+    """Return which part of some bytes has left the last cache: of more than the least of them."""
+    return min(1.0, max(0.0, (weights - least) / (machine.l3 - least)))
