@@ -149,7 +149,12 @@ def worths(problem: Problem, machine: Machine, *, bound: bool = True) -> list[Wo
         weights = WEIGHT * machine.turns * kept / machine.vector_bytes
         if made and not bound and least + weights >= SURE * direct:
             continue  # it would be refused
-        alone, among_many = (each + moved for each in _cycles(problem, machine, cuts, kept))
+        # Weights that a call has just transformed are near.
+        waits = WAITED
+        if bound and machine.doubled:
+            waits += (FAR_WAITED - WAITED) * _gone(kept, machine, machine.l3 / 2)
+        times = _cycles(problem, machine, cuts, kept, waits)
+        alone, among_many = (each + moved for each in times)
         waiting = _waiting(problem, machine, cuts) / shared_bytes(machine)
         sliced = kept + shared_bytes(machine) * min(1.0, waiting) > room
         rounds = waiting if sliced else 0.0  # slices are transformed for each
@@ -202,8 +207,13 @@ def _products(problem: Problem, machine: Machine) -> float:
     return problem.groups * machine.turns * vectors / 2 / EFFICIENCY
 
 
-def _cycles(problem: Problem, machine: Machine, cuts: Cuts, weights: int) -> tuple[float, float]:
-    """Estimate transforms and products of one image, alone and among many."""
+def _cycles(
+    problem: Problem, machine: Machine, cuts: Cuts, weights: int, waits: float
+) -> tuple[float, float]:
+    """Estimate transforms and products of one image, alone and among many.
+
+    So much of the shorter of products and weights is waited for.
+    """
     lanes = machine.lanes(problem.dtype)
     read, written = _channels(problem)
     written = _whole(written, 2 * lanes)
@@ -219,9 +229,6 @@ def _cycles(problem: Problem, machine: Machine, cuts: Cuts, weights: int) -> tup
     mapped = every * (each * points * vectors + PATCH * (parts + phases * volume.panels))
 
     read_once = weights * _byte(weights, machine)
-    waits = WAITED
-    if machine.doubled:
-        waits += (FAR_WAITED - WAITED) * _gone(weights, machine, machine.l3 / 2)
 
     def cycles(images: int) -> float:
         patches = images * every
