@@ -13,6 +13,7 @@ from tconv.codegen.block import KernelShape
 from tconv.codegen.correlate import emit_correlate
 from tconv.codegen.dots import emit_dot_line
 from tconv.codegen.gather import emit_gather
+from tconv.codegen.plane_tile import emit_plane_tile, unroll
 from tconv.codegen.runs import NARROW_ROWS, rows_of
 from tconv.codegen.strip_tile import TILES
 from tconv.codegen.strips import emit_strips
@@ -20,6 +21,7 @@ from tconv.codegen.tile import UNROLL, Tile, emit_tile
 from tconv.jit import emit_assembly
 from tconv.plan.dots import ROWS
 from tconv.plan.machine import AVX2, AVX512, NEON, Machine
+from tconv.plan.planes import MOST_VECTORS, most_sums
 from tconv.plan.strips import most_at_once
 from tconv.runtime.kernels import kernel_shape
 
@@ -253,6 +255,23 @@ def test_lines_of_few_channels_keep_their_sums_in_registers(channels: int, cpu: 
 
     assert len(found) >= 1
     assert [spills(text, lines) for lines in found] == [[]] * len(found)
+
+
+@every_machine
+def test_planes_keep_their_sums_in_registers(cpu: str) -> None:
+    """From many channels and one vector of points to one channel and many vectors."""
+    machine = MACHINES[cpu]
+    sums = most_sums(machine)
+    for rows in (rows for rows in range(1, sums + 1) if sums % rows == 0):
+        vectors = min(MOST_VECTORS, sums // rows)
+        module = ir.Module("planes")
+        shape = KernelShape("float32", machine.lanes("float32"), vectors, (rows, 1))
+        emit_plane_tile(module, shape, (vectors, 1)).linkage = ""
+        text = emit_assembly(str(module), machine)
+        found = hot_loops(text, rows * vectors * unroll(rows, vectors))
+
+        assert found, (rows, vectors)
+        assert [spills(text, lines) for lines in found] == [[]] * len(found), (rows, vectors)
 
 
 def test_the_check_for_spills_can_fail() -> None:

@@ -13,7 +13,7 @@ from tconv.codegen.build import STORED, function, load, store
 from tconv.codegen.plane_rows import interleaved
 from tconv.codegen.plane_tile import lines_together, vector_runs
 from tconv.jit import host_machine
-from tconv.plan.planes import MOST_ROWS, plan_planes
+from tconv.plan.planes import MANY_ROWS, MOST_VECTORS, plan_planes
 from tconv.problem import Axis, Layout, Operand, Problem
 from tconv.runtime.kernels import machine
 from tconv.runtime.planes import PlanesRunner
@@ -21,7 +21,7 @@ from tconv.runtime.planes import PlanesRunner
 LANES = host_machine().lanes("float32")
 
 
-@pytest.mark.parametrize("rows", range(1, MOST_ROWS + 1))
+@pytest.mark.parametrize("rows", range(1, MANY_ROWS + 1))
 def test_rows_are_interleaved(rows: int) -> None:
     """The first lanes of all rows, then the second ones and so on."""
     made = Code()
@@ -78,12 +78,13 @@ def check(problem: Problem) -> None:
 
 
 WINDOWS = [(3, 2, 1, 1), (4, 2, 1, 1), (2, 2, 1, 0), (3, 3, 2, 1), (9, 3, 1, 4), (5, 4, 1, 0),
-           (2, 5, 1, 0), (3, 1, 1, 1), (3, 7, 1, 1)]  # fmt: skip
+           (2, 5, 1, 0), (3, 1, 1, 1), (3, 7, 1, 1),
+           (3, 3, 1, 0), (5, 5, 1, 0), (1, 1, 1, 0)]  # fmt: skip
 
 
 @pytest.mark.parametrize("layout", ["NXC", "NCX"])
 @pytest.mark.parametrize("wanted", [Operand.FINE, Operand.COARSE])
-@pytest.mark.parametrize("written", [1, 2, 3, 4, 5, 6, 7, 13])
+@pytest.mark.parametrize("written", [1, 2, 3, 4, 5, 6, 7, 13, 25])
 def test_every_window_is_right(written: int, wanted: Operand, layout: str) -> None:
     """Merged phases and others, several panels, channels that are listed and that are not."""
     for window, read in product(WINDOWS, (1, 3, 5)):
@@ -94,7 +95,7 @@ def test_every_window_is_right(written: int, wanted: Operand, layout: str) -> No
 @pytest.mark.parametrize("written", [1, 3, 7])
 def test_lines_of_every_length_are_right(written: int, layout: str) -> None:
     """One point less, as many as and one more than tiles have; the last tile overlaps."""
-    ends = {vectors * LANES for rows in (1, 2, 3, 6) for vectors in vector_runs(rows)}
+    ends = {vectors * LANES for vectors in vector_runs(MOST_VECTORS)}
     sizes = sorted({1, *(max(end + by, 1) for end in ends for by in (-1, 0, 1))})
     for size in sizes:
         check(layer(Operand.COARSE, layout, (3, written), size, (3, 1, 1, 1)))
@@ -105,7 +106,7 @@ def test_lines_of_every_length_are_right(written: int, layout: str) -> None:
 @pytest.mark.parametrize("written", [1, 2, 3, 6])
 def test_tiles_of_several_lines_are_right(written: int, layout: str) -> None:
     """One line less, as many as and one more than tiles have; the last tile overlaps."""
-    together = {lines_together(written, vectors) for vectors in vector_runs(written)} - {1}
+    together = {lines_together(written, vectors) for vectors in vector_runs(MOST_VECTORS)} - {1}
     several = sorted({lines + by for lines in together for by in (-1, 0, 1)})
     for lines, size in product(several, (LANES - 1, 2 * LANES - 2, 3 * LANES + 4, 6 * LANES)):
         check(layer(Operand.COARSE, layout, (2, written), size, (3, 1, 1, 1), lines=lines))

@@ -314,12 +314,13 @@ def test_a_whole_layer_is_counted_as_it_is() -> None:
 def test_what_is_done_in_vain_is_counted() -> None:
     """A panel for one channel more, a tile for one point more, a vector for one more of a line."""
     one = (Axis(12, 12, 1, 1, 1, 0), Axis(12, 12, 1, 1, 1, 0))
-    channel = counted("", a_layer(axes=one, coarse_channels=33), AVX2)
+    nine = (Axis(12, 12, 3, 1, 1, 1), Axis(12, 12, 3, 1, 1, 1))
+    channel = counted("", a_layer(axes=nine, coarse_channels=33), AVX2)
     point = counted("", a_layer(axes=(Axis(13, 13, 1, 1, 1, 0),), fine_channels=256), AVX2)
     line = counted("", a_layer(axes=(Axis(9, 9, 1, 1, 1, 0),), coarse_channels=2), AVX2)
     weights = counted("", a_layer(Operand.WEIGHTS, axes=one, coarse_channels=7), AVX2)
 
-    assert channel.count.multiplications == 144 * 32 * 40
+    assert channel.count.multiplications == 9 * 144 * 32 * 40
     assert point.count.multiplications == (12 + 4) * 32 * 256
     assert line.count.multiplications == 16 * 32 * 2
     assert weights.count.multiplications == 144 * (4 + 4) * 32

@@ -258,6 +258,7 @@ def interleaved(b: ir.IRBuilder, rows: Sequence[ir.Value]) -> list[ir.Value]:
             for lane in range(lanes):
                 of, at = (begin + lane) % count, (begin + lane) // count
                 picks.append(lanes + at if of == row else at if row == 1 and of == 0 else lane)
-            kept = shuffle(b, kept, rows[row], picks)
+            if row == 1 or any(pick >= lanes for pick in picks):
+                kept = shuffle(b, kept, rows[row], picks)
         mixed.append(kept)
     return mixed

@@ -22,24 +22,28 @@ from tconv.codegen.build import (
 )
 from tconv.codegen.stored import rounded
 
-UNROLL = 2  # segments of a single channel, or channels of a segment
-MOST_SUMS = 12  # that fit the registers
+FULL = 12  # sums that any machine has registers for
 HIDDEN = 8  # sums at least that hide the latency of an addition
+MANY = 16  # sums that are time enough for what comes before the next ones
 MOST_LINES = 8  # of a tile: each has an address of its own
 
 
-def vector_runs(rows: int) -> tuple[int, ...]:
-    """Return how many vectors the tiles of so many rows hold, largest first, down to one.
-
-    Twelve sums fit the registers.
-    """
-    runs = {1: (8, 6, 4, 3, 2, 1), 2: (6, 4, 3, 2, 1), 3: (4, 3, 2, 1), 4: (3, 2, 1)}
-    return runs.get(rows, (2, 1))
+def vector_runs(most: int) -> tuple[int, ...]:
+    """Return how many vectors of a line tiles hold, the largest with so many first, down to one."""
+    return tuple(vectors for vectors in (8, 6, 4, 3, 2, 1) if vectors <= most)
 
 
 def lines_together(rows: int, vectors: int) -> int:
     """Return how many lines a tile takes: enough sums to hide the latency of an addition."""
     return min(MOST_LINES, -(-HIDDEN // (rows * vectors)))
+
+
+def unroll(rows: int, vectors: int) -> int:
+    """Return how many segments of a single channel, or channels of a segment, one turn takes.
+
+    Two, unless the second one's operands would put sums on the stack.
+    """
+    return 1 if rows * vectors > MANY or (vectors == 1 and rows > HIDDEN) else 2
 
 
 def emit_plane_tile(
@@ -117,16 +121,17 @@ def _sum_segments(  # noqa: PLR0913 - what is summed
     segments, counts = tables
     run, step = steps
     single = b.icmp_signed("==", run, number(1))
+    at_once = unroll(channels * phases, len(begins) * vectors)
     # Every phase together, then one after the other.
     kinds = [range(phases), *([p] for p in range(phases))][: phases + 1 if phases > 1 else 1]
     first: ir.Value = number(0)
     for kind, mine in enumerate(kinds):
         rows = [(p, f) for p in mine for f in range(channels)]
         last = b.add(first, load(b, counts, kind))
-        whole = b.and_(b.sub(last, first), number(-UNROLL))
+        whole = b.and_(b.sub(last, first), number(-at_once))
         whole = b.add(first, b.select(single, whole, number(0)))
-        with counted(b, whole, carried, first=first, step=UNROLL) as turn:
-            for step_ in range(UNROLL):
+        with counted(b, whole, carried, first=first, step=at_once) as turn:
+            for step_ in range(at_once):
                 where = load(b, segments, b.add(turn.index, number(step_)))
                 points = [place(b, line, where) for line in begins]
                 turn.carried = _multiply(b, shape, vectors, rows, points, turn.carried)
@@ -140,9 +145,9 @@ def _sum_segments(  # noqa: PLR0913 - what is summed
                     multiplied = _multiply(b, shape, vectors, mine, points, others)
                     turn.carried = [place(b, line, step), *multiplied]
 
-            even = b.and_(run, number(-UNROLL))
-            with counted(b, even, [first_line, *segment.carried], step=UNROLL) as some:
-                channels_of(some, UNROLL)
+            even = b.and_(run, number(-at_once))
+            with counted(b, even, [first_line, *segment.carried], step=at_once) as some:
+                channels_of(some, at_once)
             with counted(b, run, some.carried, first=even) as one:
                 channels_of(one, 1)
             segment.carried = one.carried[1:]

@@ -30,7 +30,7 @@ from tconv.codegen.build import (
 )
 from tconv.codegen.plane_region import pack_planes_region
 from tconv.codegen.plane_rows import emit_pack_planes, emit_store_phases, emit_store_planes
-from tconv.codegen.plane_tile import HIDDEN, MOST_SUMS, emit_plane_tile, lines_together, vector_runs
+from tconv.codegen.plane_tile import FULL, HIDDEN, emit_plane_tile, lines_together, vector_runs
 from tconv.codegen.points import points_of, settle_phase
 from tconv.codegen.stored import covered
 from tconv.plan.planes import ARRAYS, FIELDS
@@ -86,12 +86,13 @@ class _Phase:
 def emit_planes(module: ir.Module, shape: KernelShape) -> ir.Function:
     """Emit ``planes(record, scratch, item)``, public.
 
-    The shape's rows are the channels of a tile, and the phases of the last axis that it merges.
+    The shape's rows are the channels of a tile, and the phases of the last axis that it merges;
+    its vectors the most that a tile takes of a line.
     """
     pointer, stored = FLOATS[shape.dtype].as_pointer(), STORED[shape.dtype].as_pointer()
     channels, merged = shape.rows
     rows = channels * merged
-    sizes = {(v, some) for v in vector_runs(rows) for some in (1, lines_together(rows, v))}
+    sizes = {(v, some) for v in vector_runs(shape.vectors) for some in (1, lines_together(rows, v))}
     tiles = {size: emit_plane_tile(module, shape, size) for size in sorted(sizes, reverse=True)}
     direct = tiles
     if stored != pointer and merged == 1:
@@ -330,7 +331,7 @@ def _choose_tile(
     for which, (size, together) in enumerate(sizes):
         needed = b.sdiv(b.add(vectors, number(size - 1)), number(size))
         cost = shape.rows[0] * shape.rows[1] * size
-        pace = ONE if cost >= MOST_SUMS else FEWER
+        pace = ONE if cost >= FULL else FEWER
         cost = SEVERAL * cost if together > 1 else pace * max(cost, HIDDEN)
         better = b.icmp_signed("<", b.mul(needed, number(cost)), best)
         for limit, need in ((most, size), (lines, together)):

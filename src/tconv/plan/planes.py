@@ -69,9 +69,17 @@ LONG_LINES = 16  # a line is kept whole until it is so much longer than the bloc
 MOST_RESIDUES = 4096  # of the last axis' stride: each is packed for itself
 MOST_COLUMNS = 4  # written channels of a group with which vectors of them would stay half empty
 MOST_ROWS = 6  # of a register tile: two vectors each and what they are made of fill the registers
+MANY_ROWS = 24  # of one with twice the registers, a vector each: what it reads is read once
+MOST_VECTORS = 8  # of a line in a tile
+MOST_MERGED = 16  # phases in one tile: more take long to compile
+MOST_MIXED = 9  # phases of several channels that are stored element by element beside each other
 # By rows of the tile and vectors of a line in it: time of a multiplication, about.
 TILE_PACE = {6: {2: 1.0}, 5: {2: 1.06}, 4: {3: 1.05, 2: 1.09}}
+MANY_PACE = {
+    24: {1: 1.0}, 20: {1: 1.01}, 16: {1: 1.02}, 12: {2: 1.0}, 10: {2: 1.01}, 8: {3: 1.0, 2: 1.02},
+}  # fmt: skip
 FEW_PANELS = 2  # what so few read is not worth packing
+WAY, WAYS = 4096, 8  # bytes that a first cache has one place for in each of so many ways
 NEAR = 3  # problems that fit the last cache at once, about
 SHORT_DEPTH = 4  # channels that are listed one by one beside the taps
 
@@ -82,6 +90,7 @@ class Planes:
 
     lanes: int
     rows: int  # written channels of one tile
+    vectors: int  # of a line in it, at most
     merged: int  # phases of the last axis in one tile
     record: tuple[int, ...]
     taps: tuple[tuple[int, ...], ...]  # in the order that weights are packed, merged ones together
@@ -101,8 +110,8 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
     if problem.wanted is Operand.COARSE:
         depth, wanted = wanted, depth
     last = axes[-1]
-    rows = choose_rows(wanted, longest(last), lanes)
-    merged = last.step_out if rows == wanted and rows * last.step_out <= MOST_ROWS else 1
+    beside = problem.layout(problem.wanted).words[-1] != "x"
+    rows, merged = choose_tile(wanted, last, machine, lanes, beside=beside)
     panels = -(-wanted // rows)
     # Whole vectors of channels on both sides: fewer are packed and stored one by one.
     chunk = min(problem.groups, -(-2 * lanes // min(depth, wanted)))
@@ -127,9 +136,7 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
     scratch = Scratch(item)
     scratch.take(line * math.prod(extents[:-1]) + 8 * lanes)
     panel_weights = len(taps) * depth * rows
-    near = problem.bytes() <= machine.l3 // NEAR
-    # Each channel is a stream of its own: too many for what comes from memory, as a rule.
-    unpacked = near or (panels <= FEW_PANELS and len(last.ranges) == 1)
+    near = _is_near(problem, machine)
     numbers = {
         "groups": problem.groups,
         "chunk": chunk,
@@ -155,13 +162,14 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
         "scratch_lines": scratch.take_table(lines),
         "scratch_targets": scratch.take_table(lines),
         "blank_phases": int(merged == 1 and 0 in arrays["segment_counts"]),
-        "unpacked": int(unpacked and last.step_in == 1),
+        "unpacked": int(may_be_unpacked(problem, machine, last, panels)),
     }
     arrays["segments_in_place"] = [0] * len(arrays["segments"])
     arrays |= outer_tables(axes, block, blocks, [*pitches, 0])
     return Planes(
         lanes=lanes,
         rows=rows,
+        vectors=min(MOST_VECTORS, most_sums(machine) // (rows * merged)),
         merged=merged,
         record=make_record(SCALARS, ARRAYS, numbers, arrays),
         taps=tuple(taps),
@@ -173,40 +181,98 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
     )
 
 
+def _is_near(problem: Problem, machine: Machine) -> bool:
+    return problem.bytes() <= machine.l3 // NEAR
+
+
+def may_be_unpacked(problem: Problem, machine: Machine, last: AxisPhases, panels: int) -> bool:
+    """Tell whether blocks that need no zeros may be read where they lie, if points lie in lines.
+
+    Each channel is a stream of its own: too many for what comes from memory, as a rule.
+    """
+    few = panels <= FEW_PANELS and len(last.ranges) == 1
+    return last.step_in == 1 and (few or _is_near(problem, machine))
+
+
+def cache_keeps(depth: int, panels: int, apart: int) -> bool:
+    """Tell whether the first cache keeps a tile's channels for other panels.
+
+    So many channels lie so many bytes apart: those of large pictures with even sizes compete for
+    the same places of the cache.
+
+    >>> cache_keeps(40, 3, 56 * 56 * 4), cache_keeps(40, 3, 64 * 64 * 4), cache_keeps(40, 2, 4096)
+    (True, False, True)
+    """
+    return panels <= FEW_PANELS or depth * math.gcd(apart, WAY) <= WAYS * WAY
+
+
 def _whole_vectors(block: list[int], last: AxisPhases, unit: int) -> None:
     """Let blocks of a line that is split end with whole tiles of so many points."""
     if block[-1] < last.end - last.begin:
         block[-1] = min(-(-block[-1] // unit) * unit, last.end - last.begin)
 
 
-def choose_rows(wanted: int, points: int, lanes: int) -> int:
+def most_rows(machine: Machine) -> int:
+    """Return how many written channels a tile may have.
+
+    >>> from tconv.plan.machine import AVX2, AVX512
+    >>> most_rows(AVX2), most_rows(AVX512)
+    (6, 24)
+    """
+    return MANY_ROWS if machine.registers > MANY_ROWS else MOST_ROWS
+
+
+def most_sums(machine: Machine) -> int:
+    """Return how many vectors of sums fit the registers, beside what they are made of."""
+    return max(2 * MOST_ROWS, most_rows(machine))
+
+
+def choose_tile(
+    wanted: int, last: AxisPhases, machine: Machine, lanes: int, *, beside: bool
+) -> tuple[int, int]:
+    """Return how many written channels a tile takes, and how many phases of the last axis.
+
+    Phases are stored side by side, with the channels ``beside`` them if these lie so.
+    """
+    rows = choose_rows(wanted, longest(last), lanes, most_rows(machine))
+    # What one phase reads alone is summed in its own rows of the tile: few would wait for sums.
+    alike = all(offsets == last.offsets[0] for offsets in last.offsets)
+    most = most_sums(machine) if alike else MOST_ROWS
+    fit = rows == wanted and rows * last.step_out <= most and last.step_out <= MOST_MERGED
+    mixed = last.step_out * rows if beside and rows > 1 else 1
+    odd = mixed // (mixed & -mixed)  # an even number is mixed by halves
+    return rows, last.step_out if fit and odd <= MOST_MIXED else 1
+
+
+def choose_rows(wanted: int, points: int, lanes: int, most: int) -> int:
     """Return how many written channels a tile takes: all, or so many that tiles end the soonest.
 
     Tiles of many rows read less for each multiplication, those of few take longer pieces of a
     line of so many points; the last of either overlaps the one before.
 
-    >>> [choose_rows(64, points, lanes=8) for points in (64, 65)]
+    >>> [choose_rows(64, points, lanes=8, most=MOST_ROWS) for points in (64, 65)]
     [6, 4]
     """
-    if wanted <= MOST_ROWS:
+    if wanted <= most:
         return wanted
     vectors = -(-points // lanes)
 
     def time(rows: int) -> float:
-        size, pace = tile_of(rows, points, lanes)
+        size, pace = tile_of(rows, points, lanes, most)
         return -(-wanted // rows) * rows * -(-vectors // size) * size * pace
 
-    return min(TILE_PACE, key=time)
+    return min(TILE_PACE if most == MOST_ROWS else MANY_PACE, key=time)
 
 
-def tile_of(rows: int, points: int, lanes: int) -> tuple[int, float]:
+def tile_of(rows: int, points: int, lanes: int, most: int) -> tuple[int, float]:
     """Return how many vectors of a line tiles of these rows take, and their pace.
 
-    >>> [tile_of(4, points, lanes=8)[0] for points in (23, 64, 65)]
+    >>> [tile_of(4, points, lanes=8, most=MOST_ROWS)[0] for points in (23, 64, 65)]
     [2, 2, 3]
     """
-    vectors, most = -(-points // lanes), max(2, points // lanes)
-    fitting = [(size, pace) for size, pace in TILE_PACE[rows].items() if size <= most]
+    paces = TILE_PACE[rows] if most == MOST_ROWS else MANY_PACE[rows]
+    vectors, longest = -(-points // lanes), max(2, points // lanes)
+    fitting = [(size, pace) for size, pace in paces.items() if size <= longest]
     return min(fitting, key=lambda tile: -(-vectors // tile[0]) * tile[0] * tile[1])
 
 

@@ -25,7 +25,16 @@ from tconv.plan.phases import (
     even_phases,
     needed_residues,
 )
-from tconv.plan.planes import MOST_ROWS, choose_rows, longest, planes_block, tile_of
+from tconv.plan.planes import (
+    MOST_ROWS,
+    cache_keeps,
+    choose_tile,
+    longest,
+    may_be_unpacked,
+    most_rows,
+    planes_block,
+    tile_of,
+)
 from tconv.plan.prices import OF_VECTORS, PRICES
 from tconv.plan.stretches import ROWS
 from tconv.plan.tiles import tile_rows, whole_tiles
@@ -157,16 +166,14 @@ def _planes(problem: Problem, machine: Machine) -> Counts:
     axes = even_phases(problem)[1:]
     *outer, last = axes
     item, one = machine.vector_bytes // lanes, [batch_phases(1), *axes]
-    rows = choose_rows(written, longest(last), lanes)
+    rows, merged = choose_tile(written, last, machine, lanes, beside=beside)
     tiles = -(-written // rows)
-    merged = last.step_out if rows == written and rows * last.step_out <= MOST_ROWS else 1
     chunk = min(problem.groups, -(-2 * lanes // min(read, written)))
     block = planes_block(one, chunk * read * item, merged * chunk * written * item, machine)
     parts = max(1, -(-(last.end - last.begin) // block[-1]))
 
     def vectors(points: int) -> int:
-        a_part = -(-points // parts)
-        return parts * -(-a_part // lanes)
+        return parts * -(-points // (parts * lanes))
 
     lengths = [max(0, high - low) for low, high in last.ranges]
     met = zip(lengths, last.taps, strict=True)
@@ -183,10 +190,11 @@ def _planes(problem: Problem, machine: Machine) -> Counts:
     every = math.prod(axis.size_out for axis in axes) * written
     stored = min(every, _sum(axes, lambda taps, points: points * (taps >= least)) * written)
     regions = _packed(outer, block[:-1], last=True) * parts * last.step_in * _needed(last)
-    found: Counts = {"rows": loaded * rows, "vectors": loaded / merged, "filled": every - stored}
-    if written > MOST_ROWS:  # tiles of fewer rows take more vectors at a time
-        _, slower = tile_of(rows, longest(last), lanes)
-        found |= {"rows": slower * loaded * rows, "vectors": slower * loaded * rows / MOST_ROWS}
+    share = loaded * rows / min(rows * merged, MOST_ROWS)
+    found: Counts = {"rows": loaded * rows, "vectors": share, "filled": every - stored}
+    if rows < written:  # tiles of fewer rows take more vectors at a time
+        slower = loaded * rows * tile_of(rows, longest(last), lanes, most_rows(machine))[1]
+        found |= {"rows": slower, "vectors": slower / MOST_ROWS}
     if beside:
         square = "turned" if last.step_in == 1 else "turned_residues"
         packing = square if chunk * read >= lanes and length >= lanes else "scattered"
@@ -196,7 +204,8 @@ def _planes(problem: Problem, machine: Machine) -> Counts:
         elif chunk * written < lanes or length < lanes:
             found["each_beside"] = stored
     else:
-        found |= {"tiles": begun, "lines": regions * read}
+        there = min(lengths) >= lanes and _in_place(problem, machine, axes, (read, tiles))
+        found |= {"tiles": begun, "lines": 0 if there else regions * read}
         found["residues"] = packed if last.step_in > 2 else 0  # two are shuffled
         if merged > 1:
             found["merged"] = stored
@@ -207,6 +216,16 @@ def _planes(problem: Problem, machine: Machine) -> Counts:
     phases = math.prod(len(axis.ranges) for axis in axes) / merged
     found = {what: problem.groups * count for what, count in found.items()}
     return found | {"phases": _blocks(axes, block) * phases}
+
+
+def _in_place(
+    problem: Problem, machine: Machine, axes: Sequence[AxisPhases], sizes: tuple[int, int]
+) -> bool:
+    """Tell whether planes are read where they lie; sizes are channels read, panels written."""
+    apart = math.prod(axis.size_in for axis in axes) * numpy_dtype(problem.dtype).itemsize
+    plain = all(map(within, axes)) and not _widened(problem)
+    unpacked = plain and may_be_unpacked(problem, machine, axes[-1], sizes[1])
+    return unpacked and cache_keeps(*sizes, apart)
 
 
 def _grouped(problem: Problem, machine: Machine) -> Counts:

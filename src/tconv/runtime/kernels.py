@@ -128,9 +128,12 @@ def grouped_weights_kernel(part: str, dtype: str, lanes: int, *, widening: bool)
 
 
 @cache
-def planes_kernel(dtype: str, lanes: int, rows: int, merged: int) -> int:
-    """Return the address of ``planes(record, scratch, item)`` for so many channels and phases."""
-    shape = KernelShape(dtype, lanes, 1, (rows, merged))
+def planes_kernel(dtype: str, lanes: int, vectors: int, rows: int, merged: int) -> int:
+    """Return the address of ``planes(record, scratch, item)`` for so many channels and phases.
+
+    A tile takes no more than so many vectors of a line.
+    """
+    shape = KernelShape(dtype, lanes, vectors, (rows, merged))
     return _compiled("planes", shape, emit_planes)
 
 

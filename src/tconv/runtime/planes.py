@@ -1,21 +1,17 @@
 """Run planes on arrays."""
 
-import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tconv.plan import planes as planes_plan
-from tconv.plan.planes import FEW_PANELS, Planes
+from tconv.plan.planes import Planes, cache_keeps
 from tconv.problem import Operand, Problem
 from tconv.runtime.compiled import OrderedRunner, put_segments_in_place
 from tconv.runtime.kernels import planes_kernel
 
 Array = npt.NDArray[Any]
-
-WAY = 4096  # bytes that a first cache has one place of its own for, in each of its ways
-WAYS = 8  # of those, as a rule
 
 
 class PlanesRunner(OrderedRunner):
@@ -25,7 +21,8 @@ class PlanesRunner(OrderedRunner):
     nothing = -0.0  # the sign of a zero must not depend on how sums are stored
 
     def __init__(self, problem: Problem, recipe: Planes) -> None:
-        kernel = planes_kernel(problem.dtype, recipe.lanes, recipe.rows, recipe.merged)
+        tile = recipe.vectors, recipe.rows, recipe.merged
+        kernel = planes_kernel(problem.dtype, recipe.lanes, *tile)
         super().__init__(problem, recipe, kernel)
         self.taps = tuple(np.array(recipe.taps).T) if recipe.taps else None
         self.panels = _plane_order(problem, recipe, self.letters)
@@ -34,17 +31,14 @@ class PlanesRunner(OrderedRunner):
         """Return the record for arrays of these strides; it tells if data is read in place."""
         record, fields = super().strided(source, target), self.fields
         beside = record[fields["source_x"]] == 1 and self.dtype == self.sums
-        if beside and record[fields["unpacked"]] and self.keeps(record):
+        sizes = (record[fields[name]] for name in ("depth", "panels", "source_c"))
+        depth, panels, apart = sizes
+        kept = cache_keeps(depth, panels, apart * self.dtype.itemsize)
+        if beside and record[fields["unpacked"]] and kept:
             row = record[fields["row"]], record[fields["source_c"]]
             put_segments_in_place(record, fields, [row, (1, 1)])
             record[fields["in_place"]] = 1
         return record
-
-    def keeps(self, record: list[int]) -> bool:
-        """Tell whether the first cache keeps a tile's channels, as they lie, for other panels."""
-        depth, panels = (record[self.fields[name]] for name in ("depth", "panels"))
-        apart = record[self.fields["source_c"]] * self.dtype.itemsize
-        return panels <= FEW_PANELS or depth * math.gcd(apart, WAY) <= WAYS * WAY
 
     def ordered(self, weights: Array) -> Array:
         """Return the weights group by group, tap by tap, in the kernel's order of taps."""
