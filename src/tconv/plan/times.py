@@ -183,7 +183,7 @@ def _planes(problem: Problem, machine: Machine) -> Counts:
     least = 0 if merged > 1 else 1
     lines = _sum(outer, lambda taps, points: points * (taps >= least))
     some = zip(lengths, last.taps, strict=True)
-    begun = lines / merged * tiles
+    begun = lines / merged * tiles * max(1, rows * merged / MOST_ROWS)
     begun *= sum(vectors(length) for length, taps in some if len(taps) >= least)
     packed = _packed(axes, block, last=True) * read
     length = min(block[-1], last.size_out // last.step_out)
