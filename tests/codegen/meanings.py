@@ -108,10 +108,16 @@ def pack_weights_meaning(
         channel, k = panel * columns, first * unit
         left = numbers["columns"] - channel
         width = lanes if left <= lanes else columns
+        # The last vector ends with the last channel, if there are enough.
+        lie = np.minimum(np.arange(0, width, lanes), max(left, lanes) - lanes)
+        if left < lanes <= numbers["columns"]:
+            channel, left = channel - (lanes - left), lanes
+        taken = (lie[:, None] + np.arange(lanes)).ravel()
+        taken = taken if left >= lanes else np.arange(left)
         places = arrays["narrow"] if left <= lanes else arrays["wide"]
         origin = group * numbers["group_step"] + channel * numbers["column_step"]
         origin += k * numbers["depth_step"]
-        wide = np.arange(min(left, width)) * numbers["column_step"]
+        wide = taken * numbers["column_step"]
         count = min(unit, numbers["depth"] - k) * entries
         for which, entry in np.ndindex(numbers["sets"], count):
             line = which * unit * entries + entry

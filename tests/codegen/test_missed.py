@@ -101,7 +101,7 @@ def test_a_tile_sums_the_segments_that_its_rows_meet(
     own = np.arange(rows) * LANES
     made.call(
         names[f"tile {rows}"], sums, sums.copy(), data, weights, own, own, table[first:],
-        places, int(listed[0]), depth, weights, 0, listed[1:],
+        places, int(listed[0]), depth, weights, 0, LANES, listed[1:],
     )  # fmt: skip
     expected = np.zeros((rows, LANES), np.float32)
     for row in range(rows):

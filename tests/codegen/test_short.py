@@ -79,7 +79,7 @@ def test_a_tile_equals_its_meaning(tile: Tile, steps: int) -> None:
         short_tile_meaning(expected, bias, data, wide, targets, rows, offsets[:steps], apart)
         # Behind a tile's places stand those of the next one.
         tables = np.concatenate([targets, targets]), rows, offsets
-        numbers = steps, panels, steps * tile.columns, *apart
+        numbers = steps, panels, steps * tile.columns, *apart, tile.lanes
         made.call(names[tile], computed, bias, data, paired(weights, tile.lanes), *tables, *numbers)
 
         np.testing.assert_array_equal(computed.astype(sums), expected, f"{panels} panels")
@@ -103,7 +103,7 @@ def test_tiles_along_a_line_equal_their_meaning(tile: Tile, more: int) -> None:
     between = tile.columns, tile.columns, 0
     rows, wide = np.arange(length) * apart, weights.astype(sums)
     short_tile_meaning(expected, bias, data, wide, targets, rows, offsets, between)
-    numbers = length, apart, pitch, steps, panels, steps * tile.columns, *between
+    numbers = length, apart, pitch, steps, panels, steps * tile.columns, *between, tile.lanes
     packed = paired(weights, tile.lanes)
     made.call(names[tile], computed[GUARD:], bias, data, packed, offsets, *numbers)
 
@@ -126,7 +126,7 @@ def test_panels_of_groups_reach_into_those_behind(tile: Tile) -> None:
     computed = expected.astype(numpy_dtype(tile.dtype))
     short_tile_meaning(expected, bias, data, weights.astype(sums), targets, rows, offsets, apart)
     tables = np.concatenate([targets, targets]), rows, offsets
-    numbers = steps, panels, steps * tile.columns, *apart
+    numbers = steps, panels, steps * tile.columns, *apart, tile.lanes
     made.call(names[tile], computed, bias, data, paired(weights, tile.lanes), *tables, *numbers)
 
     np.testing.assert_array_equal(computed.astype(sums), expected)
@@ -134,7 +134,10 @@ def test_panels_of_groups_reach_into_those_behind(tile: Tile) -> None:
 
 LANES = host_machine().lanes("float32")
 LINES = LONG - 1, LONG, LONG + 5, 2 * PART - 1, 2 * PART + 2  # points that borders are taken from
-WRITTEN = sorted({LANES, 2 * LANES - 1, 2 * LANES, 2 * LANES + 1, 3 * LANES, 4 * LANES, 100})
+WRITTEN = sorted({
+    LANES - 1, LANES, LANES + 1, 2 * LANES - 1, 2 * LANES, 2 * LANES + 1, 3 * LANES - 1, 3 * LANES,
+    3 * LANES + 1, 4 * LANES, 100,
+})  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -166,7 +169,9 @@ def test_layers_that_read_few_channels_are_right(
 
 
 @pytest.mark.parametrize("wanted", [Operand.COARSE, Operand.FINE])
-@pytest.mark.parametrize("written", [1, 3, LANES - 1, LANES, LANES + 1, 2 * LANES, 2 * LANES + 1])
+@pytest.mark.parametrize(
+    "written", [1, 3, LANES - 1, LANES, LANES + 1, 2 * LANES - 1, 2 * LANES, 2 * LANES + 1]
+)
 def test_groups_that_lie_side_by_side_take_turns(written: int, wanted: Operand) -> None:
     """Read in place and packed at borders, in vectors that reach into other groups or do not."""
     for groups, read, pad in product((2, 3, 17), (1, 5), (0, 1)):

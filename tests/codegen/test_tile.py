@@ -27,6 +27,11 @@ GUARD = 64  # elements around what a tile may write
 NOTHING_SOON = (np.zeros(1), 0)  # what a tile may ask for
 
 
+def behind(tile: Tile) -> tuple[Array, int, int]:
+    """Return the last arguments of a tile: nothing to ask for, vectors side by side."""
+    return *NOTHING_SOON, tile.lanes
+
+
 def tiles(dtype: str) -> list[Tile]:
     """Return the tiles of one type, as wide as this machine's vectors."""
     lanes = host_machine().lanes(dtype)
@@ -88,10 +93,34 @@ def test_a_tile_equals_its_meaning(tile: Tile, depth: int) -> None:
         tables = places, begins, rows, starts
         panel = paired(weights, tile.lanes)
         made.call(
-            names[tile], computed, begun, data, panel, *tables, segments, depth, *NOTHING_SOON
+            names[tile], computed, begun, data, panel, *tables, segments, depth, *behind(tile)
         )
 
         np.testing.assert_array_equal(computed, expected, f"{segments} segments")
+
+
+@pytest.mark.parametrize("tile", [tile for tile in TILES if tile.vectors > 1], ids=str)
+def test_the_last_vector_may_lie_among_those_before(tile: Tile) -> None:
+    """It sums some of the same channels, and begins with what was there for them."""
+    made, names, _ = code()
+    depth = UNROLL + 1
+    for last in (1, tile.lanes - 1):
+        width = last + tile.lanes
+        columns = np.concatenate([np.arange(tile.lanes), last + np.arange(tile.lanes)])
+        data = whole_numbers((200,), sums_type(tile), 1)
+        weights = whole_numbers((2, depth, width), tile.dtype, 2)
+        rows, starts = offsets(tile.rows, 90, 3), offsets(2, 90, 4)
+        places = GUARD + np.arange(tile.rows) * (width + 3)
+        expected = whole_numbers((2 * GUARD + tile.rows * (width + 3),), sums_type(tile), 5)
+        computed = expected.copy()
+        begun = expected.copy()
+        tile_meaning(expected, begun, data, weights, places, places, rows, starts, depth)
+        panel = paired(np.ascontiguousarray(weights[..., columns]), tile.lanes)
+        numbers = 2, depth, *NOTHING_SOON, last
+        tables = places, places, rows, starts
+        made.call(names[tile], computed, computed, data, panel, *tables, *numbers)
+
+        np.testing.assert_array_equal(computed, expected)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -114,14 +143,14 @@ def test_a_tile_that_rounds_writes_what_arrays_hold(dtype: str, rows: int, vecto
     other = Code()
     exact = other.add(emit_tile(other.module, plain))
     panel = paired(weights, tile.lanes)
-    other.call(exact, sums, start, data, panel, *tables, 2, depth, *NOTHING_SOON)
-    made.call(name, computed, start, data, panel, *tables, 2, depth, *NOTHING_SOON)
+    other.call(exact, sums, start, data, panel, *tables, 2, depth, *behind(tile))
+    made.call(name, computed, start, data, panel, *tables, 2, depth, *behind(tile))
 
     np.testing.assert_array_equal(
         computed.view(np.uint16), sums.astype(computed.dtype).view(np.uint16)
     )
     start[:] = -0.0
-    made.call(name, computed, start, data, panel, *tables, 0, depth, *NOTHING_SOON)
+    made.call(name, computed, start, data, panel, *tables, 0, depth, *behind(tile))
     written = computed[places[:, None] + np.arange(tile.columns)]
     np.testing.assert_array_equal(written.view(np.uint16), 0)
 
@@ -151,7 +180,7 @@ def test_a_joined_tile_sums_two_panels(dtype: str, depth: int) -> None:
     (sums, begun, panel, places, begins), more = arguments
     joined.call(
         name, sums, begun, data, panel, places, begins, *tables, segments, depth,
-        *NOTHING_SOON, *more,
+        *behind(tile), *more,
     )  # fmt: skip
 
     for computed, expected in panels:
@@ -172,9 +201,11 @@ def test_looking_ahead_changes_nothing(depth: int, *, spread: bool) -> None:
     tables = [places, places, offsets(6, 90, 3), offsets(2, 90, 4)]
     sums = [np.zeros(6 * tile.columns, np.float32) for _ in range(2)]
     begun = whole_numbers((6 * tile.columns,), "float32", 2)
-    made.call(names[tile], sums[0], begun, data, weights, *tables, 2, depth, *NOTHING_SOON)
+    made.call(names[tile], sums[0], begun, data, weights, *tables, 2, depth, *behind(tile))
     for share in (0, 1, 16):
-        ahead.call(name, sums[1], begun, data, weights, *tables, 2, depth, weights, share)
+        ahead.call(
+            name, sums[1], begun, data, weights, *tables, 2, depth, weights, share, tile.lanes
+        )
 
         np.testing.assert_array_equal(sums[1], sums[0])
 
@@ -196,7 +227,7 @@ def test_a_far_tile_equals_its_meaning(tile: Tile) -> None:
         tile_meaning(expected, begun, data, weights, places, begins, own, starts, depth)
         tables = places, begins, rows, starts
         panel = paired(weights, tile.lanes)
-        made.call(names[tile], computed, begun, data, panel, *tables, 2, depth, *NOTHING_SOON)
+        made.call(names[tile], computed, begun, data, panel, *tables, 2, depth, *behind(tile))
 
         np.testing.assert_array_equal(computed, expected, f"depth {depth}")
 
@@ -211,7 +242,7 @@ def test_a_tile_of_nothing_is_what_it_began_with(tile: Tile, segments: int, dept
     sums = np.full(tile.rows * tile.columns + GUARD, 99, sums_type(tile))
     made, names, _ = code()
     tables = places, table, table, table
-    made.call(names[tile], sums, nothing, nothing, nothing, *tables, segments, depth, *NOTHING_SOON)
+    made.call(names[tile], sums, nothing, nothing, nothing, *tables, segments, depth, *behind(tile))
 
     assert not sums[:-GUARD].any()
     assert (sums[-GUARD:] == 99).all()
@@ -241,7 +272,7 @@ def test_sums_may_go_back_where_they_began(tile: Tile) -> None:
     tile_meaning(expected, expected.copy(), data, weights, places, places, rows, start, 9)
     tables = places, places, rows, start
     panel = paired(weights, tile.lanes)
-    made.call(names[tile], computed, computed, data, panel, *tables, 1, 9, *NOTHING_SOON)
+    made.call(names[tile], computed, computed, data, panel, *tables, 1, 9, *behind(tile))
 
     np.testing.assert_array_equal(computed, expected)
 
@@ -295,7 +326,7 @@ def test_the_comparison_can_fail() -> None:
     weights[0, -1, -1] += 1
     made, names, _ = code()
     tables = places, begins, rows, start
-    made.call(names[tile], computed, begun, data, weights, *tables, 1, UNROLL + 1, *NOTHING_SOON)
+    made.call(names[tile], computed, begun, data, weights, *tables, 1, UNROLL + 1, *behind(tile))
 
     assert (computed != expected).sum() == tile.rows
 

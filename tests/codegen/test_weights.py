@@ -161,7 +161,7 @@ def test_any_layout_of_weights_is_packed_alike(problem: Problem, wanted: Operand
 
 @pytest.mark.parametrize("wanted", [Operand.FINE, Operand.COARSE])
 def test_every_weight_lies_where_its_tile_reads_it(wanted: Operand) -> None:
-    """By tap, then by channel read, then by channel written; zeros past the last of those."""
+    """By tap, then by channel read, then by channel written; the last vector ends with the last."""
     lanes = host_machine().lanes("float32")
     packing = a_packing(wanted, 2 * lanes + 3)
     recipe, problem = packing.recipe, packing.problem
@@ -170,7 +170,8 @@ def test_every_weight_lies_where_its_tile_reads_it(wanted: Operand) -> None:
     shape, permutation = problem.path(Operand.WEIGHTS, order)
     weights = packing.weights.reshape(shape).transpose(permutation)
     for group, panel in itertools.product(range(problem.groups), range(recipe.panels)):
-        part = weights[group][..., panel * 2 * lanes : (panel + 1) * 2 * lanes]
+        begin = min(panel * 2 * lanes, weights.shape[-1] - lanes)
+        part = weights[group][..., begin : (panel + 1) * 2 * lanes]
         width = lanes if part.shape[-1] <= lanes else 2 * lanes
         for run in recipe.runs:
             begin = group * recipe.group_weights + run.start
@@ -179,8 +180,7 @@ def test_every_weight_lies_where_its_tile_reads_it(wanted: Operand) -> None:
             lines = packed[begin : begin + size].reshape(len(run.taps), 3, width)
 
             for line, tap in zip(lines, run.taps, strict=True):
-                np.testing.assert_array_equal(line[:, : part.shape[-1]], part[tap])
-                assert not line[:, part.shape[-1] :].any()
+                np.testing.assert_array_equal(line, part[tap])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -183,10 +183,6 @@ def fill_whole_lines(  # noqa: PLR0913 - which lines of what
 
 
 def _whole(b: ir.IRBuilder, r: Record, shape: KernelShape, last: ir.Value) -> ir.Value:
-    """Return how many channels panels before the last have that end with whole vectors."""
-    columns, lanes = number(shape.columns), number(shape.lanes)
-    rest = b.srem(r.columns, columns)
-    whole = b.add(
-        b.sub(r.columns, rest), b.select(b.icmp_signed("==", rest, lanes), lanes, number(0))
-    )
-    return smaller(b, whole, b.mul(last, columns))
+    """Return how many channels panels before the last have, if they fill a vector."""
+    fits = b.icmp_signed(">=", r.columns, number(shape.lanes))
+    return smaller(b, b.select(fits, r.columns, number(0)), b.mul(last, number(shape.columns)))

@@ -21,6 +21,7 @@ from tconv.codegen.build import (
 )
 from tconv.codegen.places import Place, find_place
 from tconv.codegen.points import fill_tables, settle_phase
+from tconv.codegen.ragged import find_ragged
 from tconv.codegen.stored import covered, if_enough, rounded
 from tconv.codegen.sums import Kinds, emit_parts, emit_sums, find_data
 from tconv.plan.cells import ARRAYS, FIELDS
@@ -45,7 +46,8 @@ def emit_cells(module: ir.Module, shape: KernelShape) -> ir.Function:
     lines = settle_phase(b, r, block, number(0))
     fill_tables(b, r, block, where, (number(0), lines))
     mine = replace(where, sums=place(b, where.sums, b.mul(first, r.sums_panel)))
-    emit_sums(b, r, shape, parts, mine, number(0), (first, last, first))
+    full = find_ragged(b, shape, b.mul(r.panels, number(shape.columns)))
+    emit_sums(b, r, shape, parts, mine, number(0), (first, last, first), full)
     columns = b.mul(first, number(shape.columns)), b.mul(last, number(shape.columns))
     # The bias is in the sums already.
     width = b.sub(columns[1], columns[0])

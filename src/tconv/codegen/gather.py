@@ -38,6 +38,7 @@ from tconv.codegen.build import (
 from tconv.codegen.dots import emit_dots, run_dots
 from tconv.codegen.places import Place, find_place, of_group, read_in_place
 from tconv.codegen.points import fill_tables, settle_phase
+from tconv.codegen.ragged import find_ragged
 from tconv.codegen.rows import zero_fill
 from tconv.codegen.short_runs import Short, along_lines, emit_short, run_short, sum_short
 from tconv.codegen.sorted_points import fill_sorted
@@ -141,6 +142,7 @@ def _run_box(  # noqa: PLR0913 - which panels of what
     """Sum and store some panels of some phases of a block's points, and of so many groups."""
     parts, short, fill = functions
     (begin, end), first, last, groups = these
+    ragged = find_ragged(b, shape, r.columns)
     with counted(b, end, first=begin) as phase:
         lines = settle_phase(b, r, block, phase.index)
         reached = lines
@@ -166,7 +168,8 @@ def _run_box(  # noqa: PLR0913 - which panels of what
                     mine = of_group(b, r, shape, where, one.index)
                     with counted(b, last, first=done) as panel:
                         sum_short(b, r, shape, short, block, mine, both, panel.index)
-                        numbers = phase.index, panel.index, number(0), shape.columns
+                        begun = ragged.moved_of(b, panel.index)
+                        numbers = phase.index, panel.index, begun, shape.columns
                         _store_panel(b, r, parts.store_row, block, mine, lines, numbers)
                 return
             if short is not None:
@@ -181,9 +184,10 @@ def _run_box(  # noqa: PLR0913 - which panels of what
                     behind = b.icmp_signed("==", group.following, r.wide_panels)
                     group.following = b.select(behind, last, group.following)
                 some = group.index, group.following
-                emit_sums(b, r, shape, parts, where, phase.index, (*some, first), direct)
+                emit_sums(b, r, shape, parts, where, phase.index, (*some, first), ragged, direct)
                 with counted(b, some[1], first=some[0]) as panel:
                     sums = b.mul(b.sub(panel.index, some[0]), r.sums_panel)
+                    sums = b.add(sums, ragged.moved_of(b, panel.index))
                     with b.if_then(b.not_(direct(panel.index))):
                         _store_panel(b, r, parts.store_row, block, where, lines,
                                      (phase.index, panel.index, sums, shape.columns))  # fmt: skip

@@ -43,6 +43,7 @@ class Lines:
     column_step: ir.Value
     ahead: ir.Value  # how much further the source is asked for, in time to be read
     filled: ir.Value  # columns that there are
+    last: ir.Value  # where the last vector's begin, if there are all
     narrow: ir.Value  # whether a line is one vector
     pairs: bool  # whether tiles want the columns of two vectors in pairs
 
@@ -100,7 +101,7 @@ def pack_lines(
             read = place(b, lines.source, load(b, lines.offsets, line.index))
             later = place(b, read, lines.ahead)
             prefetch_lines(b, later, shape.columns, STORED_BYTES[shape.dtype])
-            copy_line(b, shape, read, lines.line(b, line.index), (found, lines.pairs))
+            copy_line(b, shape, (read, lines.last), lines.line(b, line.index), (found, lines.pairs))
         with others, b.if_else(b.icmp_signed("!=", straight, number(0))) as (turned, scattered):
             with turned:
                 _turn_lines(b, shape, lines, count, found)
@@ -117,15 +118,28 @@ def column_place(
 
 
 def copy_line(
-    b: ir.IRBuilder, shape: KernelShape, read: ir.Value, line: ir.Value, how: tuple[Found, bool]
+    b: ir.IRBuilder,
+    shape: KernelShape,
+    source: tuple[ir.Value, ir.Value],
+    line: ir.Value,
+    how: tuple[Found, bool],
 ) -> None:
-    """Copy a line of a full panel whose columns lie side by side; in pairs, or in order."""
+    """Copy a line of a full panel whose columns lie side by side; in pairs, or in order.
+
+    From where it begins, and where the last vector does in it.
+    """
+    read, last = source
     found, pairs = how
     vector = ir.VectorType(STORED[shape.dtype], shape.lanes)
-    values = [load(b, read, v * shape.lanes, vector) for v in range(shape.vectors)]
+    values = [load(b, read, here, vector) for here in vector_columns(shape, last)]
     for value in values:
         found.look(b, value)
     store(b, line_of(b, values, pairs=pairs), line)
+
+
+def vector_columns(shape: KernelShape, last: ir.Value) -> list[ir.Value]:
+    """Return the first column of each vector of a full panel."""
+    return [*(number(v * shape.lanes) for v in range(shape.vectors - 1)), last]
 
 
 def _turn_lines(
@@ -142,6 +156,7 @@ def _turn_lines(
                 _turn_square(b, shape, lines, place(b, source, first), (first, size), found)
     quick = b.and_(whole, b.icmp_signed(">=", count, number(FEW_LINES)))
     rest = b.select(quick, number(0), count)
+    behind = b.select(lines.narrow, number(0), lines.last)  # that the last vector begins with
     for size in (shape.lanes, 1):  # few panels go here: other sizes would be more code than speed
         with covered(b, rest, size, shape.lanes, shape.lanes) as first:
             begin = place(b, source, first)
@@ -149,7 +164,9 @@ def _turn_lines(
             if not lines.pairs:
                 with counted(b, vectors) as v:
                     column = b.mul(v.index, number(shape.lanes))
-                    values = _columns(b, shape, lines, begin, (column, size))
+                    ends = b.icmp_signed("==", v.index, number(shape.vectors - 1))
+                    read = b.select(ends, behind, column)
+                    values = _columns(b, shape, lines, begin, (read, size))
                     for j, value in enumerate(values):
                         found.look(b, value)
                         store(b, value, lines.line(b, b.add(first, number(j))), column)
@@ -158,8 +175,8 @@ def _turn_lines(
                 for used, panel in ((1, one), (shape.vectors, all_of_them)):
                     with panel:
                         columns = [
-                            _columns(b, shape, lines, begin, (number(v * shape.lanes), size))
-                            for v in range(used)
+                            _columns(b, shape, lines, begin, (column, size))
+                            for column in vector_columns(shape, behind)[-used:]
                         ]
                         for j, halves in enumerate(zip(*columns, strict=True)):
                             for value in halves:
@@ -179,8 +196,8 @@ def _turn_square(  # noqa: PLR0913 - what goes where
     """Pack so many lines from the first on, of a panel that has all its columns."""
     first, size = square
     columns = []
-    for v in range(shape.vectors):
-        at = place(b, begin, b.mul(number(v * shape.lanes), lines.column_step))
+    for column in vector_columns(shape, lines.last):
+        at = place(b, begin, b.mul(column, lines.column_step))
         starts = [
             place(b, at, b.mul(number(lane), lines.column_step)) for lane in range(shape.lanes)
         ]
@@ -227,8 +244,13 @@ def _pick_line(
     """Pack one line element by element."""
     read = place(b, lines.source, load(b, lines.offsets, index))
     line = lines.line(b, index)
+    # The last vector's columns may be some of those before them again.
+    before = number((shape.vectors - 1) * shape.lanes)
+    back = b.select(lines.narrow, number(0), b.sub(before, lines.last))
     with counted(b, lines.filled) as column:
-        value = load(b, read, b.mul(column.index, lines.column_step))
+        again = b.icmp_signed(">=", column.index, before)
+        here = b.sub(column.index, b.select(again, back, number(0)))
+        value = load(b, read, b.mul(here, lines.column_step))
         store(b, value, line, _place(b, shape, lines, column.index))
         found.look(b, value)
     width = b.select(lines.narrow, number(shape.lanes), number(shape.columns))

@@ -88,9 +88,8 @@ def _emit_multiply(module: ir.Module, shape: KernelShape, kinds: list[ir.Type]) 
             data = place(b, scratch, b.mul(panel.index, b.mul(r.depth, width)))
             target = place(b, products, b.add(begin, b.mul(panel.index, width)))
             tables = place(b, r.row_places, row), r.blank, place(b, r.row_reads, row), r.blank
-            b.call(
-                tile, [target, zeros, weights, data, *tables, number(1), r.depth, data, number(0)]
-            )
+            sizes = [number(1), r.depth, data, number(0), number(shape.lanes)]
+            b.call(tile, [target, zeros, weights, data, *tables, *sizes])
 
     with counted(b, whole) as turn:
         call(tiles[0], b.add(first, b.mul(turn.index, large)))

@@ -69,7 +69,7 @@ def find_place(  # noqa: PLR0913 - which item of what
         targets=targets,
         counts=counts,
         target=target,
-        past=_flows(b, r, target),
+        past=_flows(b, r, shape, target),
         weights=place(b, r.pointer_to("weights", stored), b.mul(group, r.group_weights)),
         bias=place(b, r.pointer_to("bias", pointer), b.mul(group, padded)),
     )
@@ -85,13 +85,14 @@ def of_group(
         where,
         data=replace(where.data, origin=place(b, where.data.origin, b.mul(group, r.source_g))),
         target=target,
-        past=_flows(b, r, target),
+        past=_flows(b, r, shape, target),
         weights=place(b, where.weights, b.mul(group, r.group_weights)),
         bias=place(b, where.bias, b.mul(group, padded)),
     )
 
 
-def _flows(b: ir.IRBuilder, r: Record, target: ir.Value) -> ir.Value:
-    """Tell whether results go past all caches: then they begin with a cache line."""
+def _flows(b: ir.IRBuilder, r: Record, shape: KernelShape, target: ir.Value) -> ir.Value:
+    """Tell whether results go past all caches: whole vectors that begin with a cache line."""
     askew = b.and_(b.ptrtoint(target, I64), number(LINE - 1))
+    askew = b.or_(askew, b.srem(r.columns, number(shape.lanes)))
     return b.icmp_signed(">", r.stream, askew)  # 1 and 0

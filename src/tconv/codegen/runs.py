@@ -31,6 +31,7 @@ class Run:
     points: ir.Value
     width: ir.Value  # of the panel
     soon: ir.Value  # the weights that are read afterwards
+    last: ir.Value  # where the last vector of the panel lies in it
     listing: Listing | None  # of segments that a tile's rows meet
     joined: "Run | None" = None  # the last panel, if tiles sum it together with this one
 
@@ -106,7 +107,9 @@ def run_tiles(
         if run.listing is not None:
             count, listed = run.listing.of_tile(b, turn, here, tables[-1], rows)
             more.append(listed)
-        b.call(tile, [*sums, *tables, run.segments, count, run.depth, ahead, share, *more])
+        b.call(
+            tile, [*sums, *tables, run.segments, count, run.depth, ahead, share, run.last, *more]
+        )
 
     with counted(b, whole) as turn:
         call(tiles[0], turn.index, sizes[0])

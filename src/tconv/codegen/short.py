@@ -29,7 +29,7 @@ from tconv.codegen.build import (
     stream,
 )
 from tconv.codegen.stored import rounded, widened_line
-from tconv.codegen.tile import Tile
+from tconv.codegen.tile import Tile, places_of
 
 UNROLL = 2
 
@@ -48,7 +48,8 @@ def short_tile_meaning(  # noqa: PLR0913 - the emitted function's own arguments
 
     ``target[places[r] + p * steps[0] + v] = bias[p * steps[1] + v] +
     sum of data[rows[r] + p * steps[2] + offsets[k]] * weights[p, k, v]``,
-    one panel p after the other.
+    one panel p after the other.  Of the code's own numbers the last tells where the last of
+    several vectors lies, in target and bias.
     """
     columns = np.arange(weights.shape[-1])
     written, added, read = steps
@@ -60,15 +61,16 @@ def short_tile_meaning(  # noqa: PLR0913 - the emitted function's own arguments
 def emit_short_tile(module: ir.Module, tile: Tile) -> ir.Function:
     """Emit ``tile``: its arguments are those of its meaning, then how many offsets and panels.
 
-    The last arguments are how far apart the weights of panels lie, then the steps.  Behind the
-    tile's places the table has those of the next tile, or anything.
+    The last arguments are how far apart the weights of panels lie, then the steps, and where the
+    last of several vectors lies.  Behind the tile's places the table has those of the next tile,
+    or anything.
     """
     pointer, table = FLOATS[tile.dtype].as_pointer(), I64.as_pointer()
     stored = STORED[tile.dtype].as_pointer()
     operands = [stored, pointer, pointer, stored]
-    made, b = function(module, f"short_{tile.name}", [*operands, *[table] * 3, *[I64] * 6])
+    made, b = function(module, f"short_{tile.name}", [*operands, *[table] * 3, *[I64] * 7])
     target, bias, data, weights, places, rows, offsets, count, panels, step = made.args[:10]
-    written, added, read = made.args[10:]
+    written, added, read, last = made.args[10:]
     for argument in made.args[:7]:
         argument.add_attribute("noalias")
     points = [place(b, data, load(b, rows, r)) for r in range(tile.rows)]
@@ -79,7 +81,7 @@ def emit_short_tile(module: ir.Module, tile: Tile) -> ir.Function:
     def ahead(r: int) -> ir.Value:
         return out(tile.rows + r)
 
-    sizes = count, panels, step, written, added, read
+    sizes = count, panels, step, written, added, read, last
     _sum_panels(b, tile, points, (out, ahead), (bias, (weights,), offsets), sizes)
     b.ret_void()
     return made
@@ -96,7 +98,7 @@ def emit_short_line(module: ir.Module, tile: Tile) -> ir.Function:
     """
     pointer, table = FLOATS[tile.dtype].as_pointer(), I64.as_pointer()
     stored = STORED[tile.dtype].as_pointer()
-    kinds = [stored, pointer, pointer, stored, table, *[I64] * 9, *[stored] * tile.joined]
+    kinds = [stored, pointer, pointer, stored, table, *[I64] * 10, *[stored] * tile.joined]
     made, b = function(module, f"short_line_{tile.name}", kinds)
     target, bias, data, weights, offsets, length, apart, between = made.args[:8]
     for argument in made.args[:5]:
@@ -115,8 +117,8 @@ def emit_short_line(module: ir.Module, tile: Tile) -> ir.Function:
         def ahead(r: int) -> ir.Value:
             return out(tile.rows + r)
 
-        lines = weights, *made.args[14:]
-        _sum_panels(b, tile, points, (out, ahead), (bias, lines, offsets), made.args[8:14])
+        lines = weights, *made.args[15:]
+        _sum_panels(b, tile, points, (out, ahead), (bias, lines, offsets), made.args[8:15])
     b.ret_void()
     return made
 
@@ -134,7 +136,8 @@ def _sum_panels(  # noqa: PLR0913 - the emitted functions' own arguments
     The operands are the bias, the weights of each panel of a tile, and offsets.
     """
     bias, weights, offsets = operands
-    count, panels, step, written, added, read = sizes
+    count, panels, step, written, added, read, last = sizes
+    vector_places = places_of(tile, tile.vectors, last)
     vector = ir.VectorType(FLOATS[tile.dtype], tile.lanes)
     unroll = UNROLL if tile.vectors > 1 else 1
     whole = b.and_(count, number(-unroll))
@@ -143,7 +146,7 @@ def _sum_panels(  # noqa: PLR0913 - the emitted functions' own arguments
         points = panel.carried
         channel = b.mul(panel.index, written)
         first = place(b, bias, b.mul(panel.index, added))
-        begun = [load(b, first, v * tile.lanes, vector) for v in range(tile.vectors)]
+        begun = [load(b, first, here, vector) for here in vector_places]
         lines = [place(b, line, b.mul(panel.index, step)) for line in weights]
         # In large results what the next tile will write is far away.
         for r in range(0 if tile.past else tile.rows):
@@ -158,10 +161,10 @@ def _sum_panels(  # noqa: PLR0913 - the emitted functions' own arguments
             rest.carried = _multiply(b, tile, points, offset, rest.carried)
         for r in range(tile.rows):
             out = place(b, place_of(r), channel)
-            for v in range(tile.vectors):
+            for v, here in enumerate(vector_places):
                 total = rest.carried[len(lines) + r * tile.vectors + v]
                 write = stream if tile.past else store
-                write(b, rounded(b, total, tile.dtype), out, number(v * tile.lanes))
+                write(b, rounded(b, total, tile.dtype), out, here)
         panel.carried = [place(b, point, read) for point in points]
 
 

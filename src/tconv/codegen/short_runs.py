@@ -20,6 +20,7 @@ from tconv.codegen.build import (
 )
 from tconv.codegen.places import Place
 from tconv.codegen.points import point_lines, point_steps, points_of
+from tconv.codegen.ragged import find_ragged
 from tconv.codegen.runs import rows_of
 from tconv.codegen.short import emit_short_line, emit_short_tile
 from tconv.codegen.tile import Tile
@@ -46,6 +47,8 @@ class _Run:
     vectors: int
     panel: ir.Value
     count: ir.Value
+    channel: ir.Value  # the first one of the first panel
+    last: ir.Value  # where the last vector of a panel lies in it
     into: ir.Value
     stored: bool  # in the target, or in scratch as other sums
     past: ir.Value | None = None  # whether past all caches
@@ -98,31 +101,28 @@ def run_short(  # noqa: PLR0913 - which panels of what
     """Sum and store panels to the target if they go together; return the first not done, twice.
 
     The panels are from, to, and of how many groups.  Their channels must lie side by side in the
-    target.  Of one group these are panels of whole vectors.  Of several groups, which have one
-    panel each, it is as many as a whole vector may write: what reaches into groups behind is
-    written again by those.
+    target, and fill a vector.  Of several groups, which have one panel each, those that fill none
+    are as many as a whole vector may write: what reaches into groups behind is written again by
+    those.
     """
     first, last, groups = panels
-    full = b.sdiv(r.columns, number(shape.columns))
-    wide = larger(b, b.sub(smaller(b, full, last), first), number(0))
-    left = b.sub(r.columns, b.mul(full, number(shape.columns)))
-    narrow = b.icmp_signed("==", left, number(shape.lanes))
-    narrow = b.zext(b.and_(narrow, b.icmp_signed("<", full, last)), I64)
+    ragged, none = find_ragged(b, shape, r.columns), number(0)
+    columns, lanes = number(shape.columns), number(shape.lanes)
+    wide = larger(b, b.sub(smaller(b, ragged.panels, last), first), none)
+    behind = b.and_(_is(b, ">", ragged.rest, 0), b.icmp_signed("<", ragged.panels, last))
+    behind = b.and_(behind, ragged.fits)
+    narrow, short_of = (
+        b.zext(b.and_(behind, kind), I64) for kind in (ragged.narrow, b.not_(ragged.narrow))
+    )
     several = _is(b, ">", groups, 1)
     alike = _is(b, "<=", r.columns, shape.lanes)  # one vector of each
-    width = b.select(alike, number(shape.lanes), number(shape.columns))
-    reached = b.sdiv(b.sub(width, number(1)), r.columns)
-    whole = larger(b, b.sub(groups, reached), number(0))
+    reached = b.select(alike, b.sdiv(b.sub(lanes, number(1)), r.columns), none)
+    whole = larger(b, b.sub(groups, reached), none)
     plain = b.and_(_is(b, "==", r.activate, 0), _is(b, "==", r.target_c, 1))
     together = b.and_(_is(b, "!=", r.together, 0), plain)
     with b.if_then(together):
-        none = number(0)
-        counts = (
-            b.select(several, b.select(alike, none, whole), wide),
-            b.select(several, b.select(alike, whole, none), narrow),
-        )
-        starts = first, b.select(several, none, full)
-        columns = number(shape.columns)
+        wide_count = b.select(several, b.select(alike, none, whole), wide)
+        narrow_count = b.select(several, b.select(alike, whole, none), narrow)
         steps = [
             b.select(several, mine, other)
             for mine, other in (
@@ -134,29 +134,39 @@ def run_short(  # noqa: PLR0913 - which panels of what
         ]
         # Later groups may not begin with a cache line.
         past = b.and_(where.past, b.not_(several))
+
+        def run(
+            vectors: int, panel: ir.Value, count: ir.Value, last: ir.Value, channel: ir.Value
+        ) -> _Run:
+            into = place(b, where.target, channel)
+            return _Run(vectors, panel, count, channel, last, into, stored=True, past=past)
+
+        end = b.select(several, none, ragged.panels)
+        second = b.select(several, ragged.last_of(b, none), lanes)
         runs = [
-            _Run(
-                vectors, start, count, place(b, where.target, b.mul(start, columns)),
-                stored=True, past=past,
-            )
-            for vectors, start, count in zip((shape.vectors, 1), starts, counts, strict=True)
+            run(shape.vectors, first, wide_count, second, b.mul(first, columns)),
+            run(1, end, narrow_count, none, ragged.channel(b, end)),
+            run(
+                shape.vectors, ragged.panels, b.select(several, none, short_of), ragged.last,
+                b.mul(ragged.panels, columns),
+            ),
         ]  # fmt: skip
         # Along lines a narrow panel goes with the wide one before it.
         pair = b.and_(_is(b, ">", wide, 0), _is(b, "!=", narrow, 0))
         pair = b.zext(b.and_(pair, b.not_(several)), I64)
-        before = b.sub(full, number(1))
+        before = b.sub(ragged.panels, number(1))
+        third = b.sub(columns, ragged.moved)
+        two = run(shape.vectors + 1, before, pair, third, b.mul(before, columns))
         along = [
             replace(runs[0], count=b.sub(runs[0].count, pair)),
             replace(runs[1], count=b.sub(runs[1].count, pair)),
-            _Run(
-                shape.vectors + 1, before, pair, place(b, where.target, b.mul(before, columns)),
-                stored=True, past=past, beyond=full,
-            ),
-        ]  # fmt: skip
+            runs[2],
+            replace(two, beyond=ragged.panels),
+        ]
         _run_panels(b, r, shape, short, block, where, phase_lines, (along, runs, steps))
-    done = b.add(b.add(first, wide), narrow)
+    done = b.add(b.add(first, wide), b.add(narrow, short_of))
     return (
-        b.select(b.and_(together, several), whole, number(0)),
+        b.select(b.and_(together, several), whole, none),
         b.select(b.and_(together, b.not_(several)), done, first),
     )
 
@@ -171,10 +181,12 @@ def sum_short(  # noqa: PLR0913 - which panel of what
     phase_lines: tuple[ir.Value, ir.Value],
     panel: ir.Value,
 ) -> None:
-    """Sum one panel to scratch: one that is not full, or whose channels do not lie side by side."""
+    """Sum one panel to scratch: one that fills no vector, or has channels not side by side."""
+    ragged = find_ragged(b, shape, r.columns)
     wide = b.zext(b.icmp_signed("<", panel, r.wide_panels), I64)
     counts = (shape.vectors, wide), (1, b.sub(number(1), wide))
-    runs = [_Run(vectors, panel, count, where.sums, stored=False) for vectors, count in counts]
+    where_to = ragged.channel(b, panel), ragged.last_of(b, panel), where.sums
+    runs = [_Run(vectors, panel, count, *where_to, stored=False) for vectors, count in counts]
     _run_panels(b, r, shape, short, block, where, phase_lines, (runs, runs, [number(0)] * 4))
 
 
@@ -209,7 +221,7 @@ def _run_panels(  # noqa: PLR0913 - which panels of what
             return place(b, where.weights, b.add(mine, skipped))
 
         def bias_of(run: _Run) -> ir.Value:
-            return place(b, where.bias, b.mul(run.panel, number(shape.columns)))
+            return place(b, where.bias, run.channel)
 
         along = along_lines(b, r, shape, points.length)
         these = phase, b.select(_is(b, ">", along, 0), lines, number(0))
@@ -229,7 +241,7 @@ def _run_panels(  # noqa: PLR0913 - which panels of what
                     if run.beyond is not None:
                         weights.append(weights_of(run.beyond, 1))
                     given = [target, bias_of(run), origin, weights[0], offsets]
-                    sizes = [some, steps.read, apart, terms, run.count, *panel_steps]
+                    sizes = [some, steps.read, apart, terms, run.count, *panel_steps, run.last]
                     with b.if_then(_is(b, ">", run.count, 0)):
                         line: ir.Value = short.lines[run.vectors]
                         if short.past and run.past is not None:
@@ -241,7 +253,7 @@ def _run_panels(  # noqa: PLR0913 - which panels of what
             weights = [weights_of(run.panel, run.vectors)]
             given = [run.into, bias_of(run), where.data.origin, *weights]
             tables = place(b, places, entry), place(b, where.rows, entry)
-            sizes = [offsets, terms, run.count, *panel_steps]
+            sizes = [offsets, terms, run.count, *panel_steps, run.last]
             tiles = short.tiles[run.vectors], rows_of(shape, run.vectors)
             with b.if_then(_is(b, ">", run.count, 0)):
                 _run_tiles(b, tiles, count, tables, (given, sizes))

@@ -23,6 +23,7 @@ from tconv.codegen.build import (
 )
 from tconv.codegen.missed import Listing, Missed, emit_missed, missed_places
 from tconv.codegen.places import Data, Place
+from tconv.codegen.ragged import Ragged
 from tconv.codegen.rows import emit_pack_row, emit_store_row
 from tconv.codegen.runs import Run, filled_before, rows_of, run_tiles, run_wide
 from tconv.codegen.tile import Tile, emit_tile
@@ -145,13 +146,9 @@ def sums_direct(  # noqa: PLR0913 - which panel of what
 
     In 16 bits they are final: no phase of the last axis is summed in parts, nor with another panel.
     """
-    used = b.sub(r.columns, b.mul(panel, number(shape.columns)))
-    full = b.or_(
-        b.icmp_signed(">=", used, number(shape.columns)),
-        b.icmp_signed("==", used, number(shape.lanes)),
-    )
+    fits = b.icmp_signed(">=", r.columns, number(shape.lanes))
     plain = b.icmp_signed("==", r.activate, number(0))
-    direct = b.and_(b.and_(full, plain), b.icmp_signed("==", r.target_c, number(1)))
+    direct = b.and_(b.and_(fits, plain), b.icmp_signed("==", r.target_c, number(1)))
     if STORED[shape.dtype] == FLOATS[shape.dtype]:
         return direct
     if parts.joined:
@@ -175,6 +172,7 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
     where: Place,
     phase: ir.Value,
     panels: tuple[ir.Value, ir.Value, ir.Value],
+    ragged: Ragged,
     direct: Callable[[ir.Value], ir.Value] | None = None,
 ) -> None:
     """Sum some panels of channels for every phase of the last axis, a part of the depth at a time.
@@ -182,6 +180,7 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
     A part of the data stays in the second cache while all panels go by it, and a part of a
     panel's weights in the first while all points go by that.  ``direct`` tells of a panel
     whether its sums lie in the target; the others' lie in scratch, the first panel's first.
+    ``ragged`` tells how the last panel lies.
     The panels are from, to, and the first that reads this data at all.
     """
     first_panel, last_panel, fresh = panels
@@ -190,9 +189,6 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
     def width_of(panel: ir.Value) -> ir.Value:
         wide = b.icmp_signed("<", panel, r.wide_panels)
         return b.select(wide, number(shape.columns), number(shape.lanes))
-
-    def channel_of(panel: ir.Value) -> ir.Value:
-        return b.mul(panel, number(shape.columns))
 
     def weights_of(panel: ir.Value, rows: ir.Value) -> ir.Value:
         begin = b.add(r.at("phase_weights", phase), b.mul(panel, r.at("panel_weights", phase)))
@@ -241,14 +237,14 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
                 final = direct(panel) if direct else ir.Constant(I1, 0)
                 begun = b.mul(b.sub(panel, first_panel), r.sums_panel)
                 weights = weights_of(panel, begin if parts.missed else rows), width_of(panel), soon
-                to = final, begun, channel_of(panel)
+                to = final, begun, ragged.channel(b, panel), ragged.last_of(b, panel)
                 return final, _run_of(b, r, where, part, to, weights, listing)
 
             final, run = run_of(panel.index)
             far = b.and_(b.and_(where.data.far, whole), b.icmp_signed("==", panel.index, fresh))
             past = b.and_(b.and_(where.past, whole), final) if parts.past else None
             alone = b.icmp_signed("==", panel.index, first_panel)
-            stored = _stored(b, where, run, (channel_of(panel.index), entry))
+            stored = _stored(b, where, run, (ragged.channel(b, panel.index), entry))
             runs = run, partial(run_of, after), stored
             _run_panel(b, shape, parts, (wide, pair, alone), (far, past, final), runs)
 
@@ -317,16 +313,17 @@ def _run_of(  # noqa: PLR0913 - which panel of what
     r: Record,
     where: Place,
     part: _Part,
-    to: tuple[ir.Value, ir.Value, ir.Value],
+    to: tuple[ir.Value, ir.Value, ir.Value, ir.Value],
     weights: tuple[ir.Value, ir.Value, ir.Value],
     listing: Listing | None,
 ) -> Run:
     """Return what tiles of one panel take.
 
-    It goes to the target, or to other sums that begin somewhere; then comes its first channel.
+    It goes to the target, or to other sums that begin somewhere; then come its first channel, and
+    where in it the last vector lies.
     Of weights we are told where, how wide, and what comes next.
     """
-    final, begun, channel = to
+    final, begun, channel, last = to
     panel, width, soon = weights
     sums, places = place(b, where.sums, begun), where.places
     if where.target.type == sums.type:
@@ -340,6 +337,7 @@ def _run_of(  # noqa: PLR0913 - which panel of what
         data=place(b, where.data.origin, part.depth[0]),
         weights=panel,
         soon=soon,
+        last=last,
         width=width,
         places=places,
         start_places=b.select(part.first, r.blank, places),

@@ -102,9 +102,10 @@ def tile_meaning(  # noqa: PLR0913 - the emitted function's own arguments
 def emit_tile(module: ir.Module, tile: Tile, *, spread: bool = False) -> ir.Function:
     """Emit ``tile``: its arguments are those of its meaning, with a count before the depth.
 
-    Then come two more: weights that will be read soon, and for how many steps of the depth it
+    Then come three more: weights that will be read soon, and for how many steps of the depth it
     asks for them in its own, for the second cache.  The first one has no room for what comes
-    early: ``spread`` over all steps, the last argument is the elements that each asks for.
+    early: ``spread`` over all steps, it is the elements that each asks for.  The third tells where
+    the last of two vectors lies, in the sums and what they begin with.
 
     It keeps ``rows * vectors`` sums live across both loops and reads each weight vector once, so
     ``rows`` pays for weight loads and ``vectors`` for data loads.  It asks for lines that it writes
@@ -116,16 +117,16 @@ def emit_tile(module: ir.Module, tile: Tile, *, spread: bool = False) -> ir.Func
     scalar = FLOATS[tile.dtype]
     pointer, stored, table = scalar.as_pointer(), STORED[tile.dtype].as_pointer(), I64.as_pointer()
     written = stored if tile.rounds else pointer
-    kinds = [written, *[pointer] * 2, stored, *[table] * 4, I64, I64, stored, I64]
+    kinds = [written, *[pointer] * 2, stored, *[table] * 4, I64, I64, stored, I64, I64]
     kinds += [pointer, pointer, stored, table, table] * tile.joined + [table] * tile.listed
     made, b = function(module, tile.name, kinds)
     sums, start, data, weights, places, start_places, rows, segments, count, depth = made.args[:10]
-    soon, share = made.args[10:12]
+    soon, share, last = made.args[10:13]
     for argument in made.args[2:8]:  # sums may go back where they started
         argument.add_attribute("noalias")
     offsets = [load(b, rows, r) for r in range(tile.rows)]
-    panels = [(sums, start, weights, places, start_places), made.args[12:17]][: len(tile.panels)]
-    begun, targets = _begin(b, tile, panels)
+    panels = [(sums, start, weights, places, start_places), made.args[13:18]][: len(tile.panels)]
+    begun, targets = _begin(b, tile, panels, last)
     with counted(b, count, [*(panel[2] for panel in panels), *begun]) as segment:
         before: ir.Value = b.mul(segment.index, depth)
         length: ir.Value = depth
@@ -155,33 +156,41 @@ def emit_tile(module: ir.Module, tile: Tile, *, spread: bool = False) -> ir.Func
 
     totals = iter(segment.carried[len(panels) :])
     write = stream if tile.past else store
-    for target, vectors in targets:
-        for v in range(vectors):
+    for target, vector_places in targets:
+        for here in vector_places:
             total = next(totals)
             # Which rows add zeros depends on their neighbours, and those that are stored by way
             # of sums add one: no sum is -0.
             if tile.listed or tile.rounds:
                 total = b.fadd(total, zeros(total.type))
             total = rounded(b, total, tile.dtype) if tile.rounds else total
-            write(b, total, target, number(v * tile.lanes))
+            write(b, total, target, here)
     b.ret_void()
     return made
 
 
 def _begin(
-    b: ir.IRBuilder, tile: Tile, panels: Sequence[Sequence[ir.Value]]
-) -> tuple[list[ir.Value], list[tuple[ir.Value, int]]]:
+    b: ir.IRBuilder, tile: Tile, panels: Sequence[Sequence[ir.Value]], last: ir.Value
+) -> tuple[list[ir.Value], list[tuple[ir.Value, list[ir.Value]]]]:
     """Return the sums so far, and where rows of panels go; ask for those lines."""
     vector, begun, targets = ir.VectorType(FLOATS[tile.dtype], tile.lanes), [], []
     for r in range(tile.rows):
         for (sums, start, _, places, starts), vectors in zip(panels, tile.panels, strict=True):
+            vector_places = places_of(tile, vectors, last)
             first = place(b, start, load(b, starts, r))
-            begun += [load(b, first, v * tile.lanes, vector) for v in range(vectors)]
-            targets.append((place(b, sums, load(b, places, r)), vectors))
-    for target, vectors in () if tile.past else targets:
-        for element in (0, vectors * tile.lanes - 1):
+            begun += [load(b, first, here, vector) for here in vector_places]
+            targets.append((place(b, sums, load(b, places, r)), vector_places))
+    for target, (*_, end) in () if tile.past else targets:
+        for element in (number(0), b.add(end, number(tile.lanes - 1))):
             prefetch(b, place(b, target, element), write=True)
     return begun, targets
+
+
+def places_of(tile: Tile, vectors: int, last: ir.Value) -> list[ir.Value]:
+    """Return where vectors of a panel lie in it: side by side, but the last one of several."""
+    moved = vectors > 1 and (not tile.joined or vectors == tile.vectors)
+    beside: list[ir.Value] = [number(v * tile.lanes) for v in range(vectors)]
+    return [*beside[:-1], last] if moved else beside
 
 
 def _ask(

@@ -16,6 +16,7 @@ from tconv.codegen.build import (
     store,
 )
 from tconv.codegen.lines import Found, Lines, column_place, copy_line, pack_lines
+from tconv.codegen.ragged import find_ragged
 from tconv.codegen.stored import lies_in_pairs, widened
 from tconv.plan.weights import (
     ARRAYS,
@@ -34,8 +35,9 @@ def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
     """Emit ``pack_weights(record, scratch, item)``, public.
 
     An item is a block of the depth of one panel of one group: for each tap and channel of the
-    depth a line, the panel's channels side by side, zeros past the last.  A panel of at most
-    one vector's channels is narrow.  The flag is raised if any weight is not finite.
+    depth a line, the panel's channels side by side.  A panel of at most one vector's channels is
+    narrow.  The last vector ends with the last channel; behind fewer than it has lanes are zeros.
+    The flag is raised if any weight is not finite.
     """
     pointer = STORED[shape.dtype].as_pointer()
     made, b = function(
@@ -44,8 +46,9 @@ def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
     r = Record(b, made.args[0], FIELDS, ARRAYS)
     block, rest = b.srem(made.args[2], r.blocks), b.sdiv(made.args[2], r.blocks)
     panel, group = b.srem(rest, r.panels), b.sdiv(rest, r.panels)
-    channel = b.mul(panel, number(shape.columns))
-    left = b.sub(r.columns, channel)
+    ragged = find_ragged(b, shape, r.columns)
+    channel = ragged.channel(b, panel)
+    left = b.sub(r.columns, b.mul(panel, number(shape.columns)))
     narrow = b.icmp_signed("<=", left, number(shape.lanes))
     width = b.select(narrow, number(shape.lanes), number(shape.columns))
     origin = b.add(b.mul(group, r.group_step), b.mul(channel, r.column_step))
@@ -69,7 +72,8 @@ def emit_pack_weights(module: ir.Module, shape: KernelShape) -> ir.Function:
                 places=place(b, places, begin),
                 column_step=r.column_step,
                 ahead=ahead,
-                filled=smaller(b, left, width),
+                filled=b.select(ragged.fits, width, left),
+                last=ragged.last_of(b, panel),
                 narrow=narrow,
                 pairs=lies_in_pairs(shape.dtype, shape.vectors),
             )
@@ -126,7 +130,9 @@ def emit_pack_cells(module: ir.Module, shape: KernelShape) -> ir.Function:
         with side_by_side, counted(b, r.depth) as k:
             read = place(b, source, b.add(begin, b.mul(k.index, r.depth_step)))
             line = place(b, target, b.mul(k.index, width))
-            copy_line(b, shape, read, line, (found, lies_in_pairs(shape.dtype, shape.vectors)))
+            behind = number((shape.vectors - 1) * shape.lanes)
+            pairs = lies_in_pairs(shape.dtype, shape.vectors)
+            copy_line(b, shape, (read, behind), line, (found, pairs))
         with scattered, counted(b, width) as column:
             offset = load(b, offsets, column.index)
             here = column_place(b, shape, column.index, b.not_(wide))

@@ -137,7 +137,19 @@ def _run_parts(  # noqa: PLR0913 - what of which panel
             ahead = place(b, soon, b.mul(turn, share))
             b.call(
                 tile,
-                [run.products, start, data, weights, *tables, segments, count, depth, ahead, each],
+                [
+                    run.products,
+                    start,
+                    data,
+                    weights,
+                    *tables,
+                    segments,
+                    count,
+                    depth,
+                    ahead,
+                    each,
+                    number(shape.lanes),
+                ],
             )
 
         _run_tiles(b, call, tiles, shape.rows, rows)

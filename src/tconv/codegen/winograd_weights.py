@@ -94,6 +94,7 @@ def _fetch(
             column_step=r.column_step,
             ahead=r.depth_step,
             filled=smaller(b, b.sub(r.columns, channel), number(shape.columns)),
+            last=number((shape.vectors - 1) * shape.lanes),
             narrow=ir.Constant(I1, 0),
             pairs=False,
         )

@@ -11,11 +11,12 @@ from functools import lru_cache
 from tconv.plan.cells import MOST_COLUMNS as MOST_CELL
 from tconv.plan.cells import cell_columns, neighbours_of
 from tconv.plan.dots import lines_fit
+from tconv.plan.extent import multiplied
 from tconv.plan.machine import Machine
 from tconv.plan.overlap import MOST_PRODUCTS, channels_of, products_of
 from tconv.plan.phases import all_phases, meeting_taps
 from tconv.plan.planes import MOST_RESIDUES
-from tconv.plan.times import estimate, multiplied, residues_of
+from tconv.plan.times import estimate, residues_of
 from tconv.problem import Operand, Problem
 
 FEW = 8  # channels of a group, read or written; more are best side by side

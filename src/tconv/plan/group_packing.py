@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tconv.plan.boxes import inside
+from tconv.plan.extent import multiplied
 from tconv.plan.group_blocks import choose_block
 from tconv.plan.machine import Machine
 from tconv.plan.missed import met_share
 from tconv.plan.phases import AxisPhases, batch_phases
 from tconv.plan.stretches import ROWS, taps_apart
-from tconv.plan.times import multiplied
 from tconv.problem import Problem, accumulator, numpy_dtype
 
 STRAIGHT_POINT = 256  # bytes of one packed point: whole cache lines, as many as pay

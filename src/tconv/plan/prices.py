@@ -11,6 +11,7 @@ PRICES: dict[str, dict[str, float]] = {
         "runs": 0.176, "points": 1.49,  # of channels or taps side by side; of every panel
         "copied": 0.158, "turned": 0.217, "scattered": 0.46,  # elements packed
         "lines": 0.326,  # of the source that groups share: each of them reads them again
+        "far_lines": 3.0,  # the same, at steps, of what no cache of a core's own holds
         "staged": 2.59,  # points whose channels do not fill vectors, where they lie side by side
         "stored": 0.191, "stored_apart": 0.339,  # elements, where points do; in short lines
         "filled": 0.122, "filled_points": 1.11,  # elements that no tap reaches; beside them, points
@@ -23,6 +24,7 @@ PRICES: dict[str, dict[str, float]] = {
         "lines": 10.6,
         "each": 0.628, "each_beside": 0.301, "short": 0.988,  # elements stored one by one
         "merged": 0.302, "merged_beside": 0.442,  # phase by phase
+        "stored": 0.0,  # by whole vectors: tiles pay for them
         "filled": 0.2, "phases": 350.0,
     },
     "dots": {

@@ -13,32 +13,24 @@ from itertools import product
 from tconv.plan.blocks import choose_block
 from tconv.plan.boxes import choose_boxes, within
 from tconv.plan.cells import cell_columns, neighbours_of
+from tconv.plan.extent import (
+    blocks_of,
+    channels_last,
+    multiplied,
+    over_phases,
+    packed_points,
+    widened,
+)
 from tconv.plan.gather_blocks import goes_together, reads_unpacked
 from tconv.plan.machine import Machine
 from tconv.plan.missed import multiplied_share
 from tconv.plan.overlap import MIXED, channels_of, products_of
-from tconv.plan.phases import (
-    EVERY,
-    AxisPhases,
-    all_phases,
-    batch_phases,
-    even_phases,
-    needed_residues,
-)
-from tconv.plan.planes import (
-    MOST_ROWS,
-    cache_keeps,
-    choose_tile,
-    longest,
-    may_be_unpacked,
-    most_rows,
-    planes_block,
-    tile_of,
-)
+from tconv.plan.phases import AxisPhases, all_phases, batch_phases, even_phases
+from tconv.plan.plane_times import count_planes
 from tconv.plan.prices import OF_VECTORS, PRICES
 from tconv.plan.stretches import ROWS
 from tconv.plan.tiles import tile_rows, whole_tiles
-from tconv.problem import Problem, accumulator, numpy_dtype
+from tconv.problem import Problem
 
 LINE = 64  # bytes that memory is read by
 NEAR = 2  # times the second cache: larger images come from afar
@@ -67,25 +59,20 @@ def residues_of(problem: Problem) -> list[Counter[int]]:
     ]
 
 
-def multiplied(axes: Sequence[AxisPhases]) -> int:
-    """Return how many taps are multiplied for all points of an image, zeros too."""
-    return _sum(axes, lambda taps, points: taps * points)
-
-
 def _gather(problem: Problem, machine: Machine) -> Counts:
     read, written = channels_of(problem)
-    lanes, beside = machine.lanes(problem.dtype), _channels_last(problem)
+    lanes, beside = machine.lanes(problem.dtype), channels_last(problem)
     axes = all_phases(problem)[1:]
     *outer, last = axes
     item, one = machine.vector_bytes // lanes, [batch_phases(1), *axes]
     block = choose_block(one, read * item, 2 * lanes * item, machine)
     panels, rest = -(-written // (2 * lanes)), written % (2 * lanes)
     single, groups = 0 < rest <= lanes, problem.groups
-    met, every = multiplied(axes), _sum(axes, lambda _, points: points)
+    met, every = multiplied(axes), over_phases(axes, lambda _, points: points)
     # Lines that no tap reaches are filled.
-    points = _sum(outer, lambda taps, points: points * (taps > 0))
-    points *= _sum([last], lambda _, points: points)
-    runs = _sum(outer, lambda taps, points: taps * points) * sum(
+    points = over_phases(outer, lambda taps, points: points * (taps > 0))
+    points *= over_phases([last], lambda _, points: points)
+    runs = over_phases(outer, lambda taps, points: taps * points) * sum(
         max(0, high - low) * _runs(offsets)
         for (low, high), offsets in zip(last.ranges, last.offsets, strict=True)
     )
@@ -97,30 +84,31 @@ def _gather(problem: Problem, machine: Machine) -> Counts:
         "runs": left * runs * panels,
         "points": points * panels,
         "filled": (every - points) * written,
-        "phases": _blocks(axes, block) * _sum(axes, lambda _, points: points > 0),
+        "phases": blocks_of(axes, block) * over_phases(axes, lambda _, points: points > 0),
     }
-    packed = _packed(axes, block) * read
+    packed = packed_points(axes, block) * read
     if beside:
         sizes = read, -(-written // lanes), tile_rows(machine)
         boxes = 1 if all(map(within, axes)) else choose_boxes(one, block, sizes)
-        if not _widened(problem) and (boxes > 1 or all(map(within, axes))):
+        if not widened(problem) and (boxes > 1 or all(map(within, axes))):
             packed = 0
         if reads_unpacked(problem, one, block, panels):
             packed = 0
         source = math.prod(axis.size_in for axis in axes)
         # Groups of one panel that are read in place take turns at what they share, but for those
         # at the end that would reach into others' channels.
-        ends = min(1, (lanes * (2 - single) - 1) // written / groups)
+        ends = min(1, (lanes - 1) // written / groups)
         turns = groups > 1 and panels == 1 and packed == 0 and ends < 1
         ends = ends if turns else 1
         near = last.step_in == 1 or groups * source * read * item <= NEAR * machine.l2
+        touched = _touched(axes, read * item)
         found |= {
             "copied": packed,
             "filled_points": every - points,
             "runs": found["runs"] * (not turns),
             "phases": found["phases"] * (boxes if turns else 1),
-            "lines": _touched(axes, read * item) if groups > 1 and not (turns and near) else 0,
-            "staged": points * ends if rest % lanes or _widened(problem) else 0,
+            "lines" if near else "far_lines": touched if groups > 1 and not (turns and near) else 0,
+            "staged": points * ends if written < lanes or widened(problem) else 0,
         }
     else:
         found["turned" if read >= lanes else "scattered"] = packed
@@ -137,11 +125,11 @@ def _dots(problem: Problem, machine: Machine) -> Counts:
     block = choose_block(one, read * item, 2 * lanes * item, machine)
     sizes = read, written / lanes, tile_rows(machine)
     boxes = 1 if all(map(within, axes)) else choose_boxes(one, block, sizes)
-    in_place = not _widened(problem) and (boxes > 1 or all(map(within, axes)))
-    every = _sum(axes, lambda _, points: points)
+    in_place = not widened(problem) and (boxes > 1 or all(map(within, axes)))
+    every = over_phases(axes, lambda _, points: points)
     source = math.prod(axis.size_in for axis in axes)
     far = groups * source * read * item > NEAR * machine.l2
-    lines = _sum(outer, lambda taps, points: taps * points)
+    lines = over_phases(outer, lambda taps, points: taps * points)
     runs = vectors = 0
     for (low, high), offsets in zip(last.ranges, last.offsets, strict=True):
         count = len(offsets) if groups > 1 else _runs(offsets)
@@ -153,79 +141,11 @@ def _dots(problem: Problem, machine: Machine) -> Counts:
         "runs": lines * runs,
         "points": every,
         "sums": every * written,
-        "copied": 0 if in_place else _packed(axes, block) * read,
+        "copied": 0 if in_place else packed_points(axes, block) * read,
         "far_lines" if far else "lines": _touched(axes, read * item) if groups > 1 else 0,
-        "phases": _blocks(axes, block) * boxes * _sum(axes, lambda _, points: points > 0),
+        "phases": blocks_of(axes, block) * boxes * over_phases(axes, lambda _, points: points > 0),
     }
     return {what: groups * count for what, count in found.items()}
-
-
-def _planes(problem: Problem, machine: Machine) -> Counts:
-    read, written = channels_of(problem)
-    lanes, beside = machine.lanes(problem.dtype), _channels_last(problem)
-    axes = even_phases(problem)[1:]
-    *outer, last = axes
-    item, one = machine.vector_bytes // lanes, [batch_phases(1), *axes]
-    rows, merged = choose_tile(written, last, machine, lanes, beside=beside)
-    tiles = -(-written // rows)
-    chunk = min(problem.groups, -(-2 * lanes // min(read, written)))
-    block = planes_block(one, chunk * read * item, merged * chunk * written * item, machine)
-    parts = max(1, -(-(last.end - last.begin) // block[-1]))
-
-    def vectors(points: int) -> int:
-        return parts * -(-points // (parts * lanes))
-
-    lengths = [max(0, high - low) for low, high in last.ranges]
-    met = zip(lengths, last.taps, strict=True)
-    loaded = sum(len(taps) * vectors(length) for length, taps in met)
-    loaded *= _sum(outer, lambda taps, points: taps * points) * read * tiles
-    # Points that no tap reaches are filled, unless phases are merged.
-    least = 0 if merged > 1 else 1
-    lines = _sum(outer, lambda taps, points: points * (taps >= least))
-    some = zip(lengths, last.taps, strict=True)
-    begun = lines / merged * tiles * max(1, rows * merged / MOST_ROWS)
-    begun *= sum(vectors(length) for length, taps in some if len(taps) >= least)
-    packed = _packed(axes, block, last=True) * read
-    length = min(block[-1], last.size_out // last.step_out)
-    every = math.prod(axis.size_out for axis in axes) * written
-    stored = min(every, _sum(axes, lambda taps, points: points * (taps >= least)) * written)
-    regions = _packed(outer, block[:-1], last=True) * parts * last.step_in * _needed(last)
-    share = loaded * rows / min(rows * merged, MOST_ROWS)
-    found: Counts = {"rows": loaded * rows, "vectors": share, "filled": every - stored}
-    if rows < written:  # tiles of fewer rows take more vectors at a time
-        slower = loaded * rows * tile_of(rows, longest(last), lanes, most_rows(machine))[1]
-        found |= {"rows": slower, "vectors": slower / MOST_ROWS}
-    if beside:
-        square = "turned" if last.step_in == 1 else "turned_residues"
-        packing = square if chunk * read >= lanes and length >= lanes else "scattered"
-        found |= {"staged": begun, "lines": regions, packing: packed}
-        if merged > 1:
-            found["merged_beside"] = stored
-        elif chunk * written < lanes or length < lanes:
-            found["each_beside"] = stored
-    else:
-        there = min(lengths) >= lanes and _in_place(problem, machine, axes, (read, tiles))
-        found |= {"tiles": begun, "lines": 0 if there else regions * read}
-        found["residues"] = packed if last.step_in > 2 else 0  # two are shuffled
-        if merged > 1:
-            found["merged"] = stored
-        elif last.step_out > 1:
-            found["each"] = stored
-        elif length < lanes:
-            found["short"] = stored
-    phases = math.prod(len(axis.ranges) for axis in axes) / merged
-    found = {what: problem.groups * count for what, count in found.items()}
-    return found | {"phases": _blocks(axes, block) * phases}
-
-
-def _in_place(
-    problem: Problem, machine: Machine, axes: Sequence[AxisPhases], sizes: tuple[int, int]
-) -> bool:
-    """Tell whether planes are read where they lie; sizes are channels read, panels written."""
-    apart = math.prod(axis.size_in for axis in axes) * numpy_dtype(problem.dtype).itemsize
-    plain = all(map(within, axes)) and not _widened(problem)
-    unpacked = plain and may_be_unpacked(problem, machine, axes[-1], sizes[1])
-    return unpacked and cache_keeps(*sizes, apart)
 
 
 def _grouped(problem: Problem, machine: Machine) -> Counts:
@@ -235,7 +155,7 @@ def _grouped(problem: Problem, machine: Machine) -> Counts:
     lengths = [max(0, high - low) for low, high in last.ranges]
     shared = {1, last.step_in}
     apart = any(len(some) > 1 and some[1] - some[0] not in shared for some in last.offsets)
-    swept = _sum(outer, lambda taps, points: taps * points)
+    swept = over_phases(outer, lambda taps, points: taps * points)
     phases = sum(length > 0 for length in lengths)
     vectors = swept * read * written
     vectors *= sum(
@@ -247,9 +167,9 @@ def _grouped(problem: Problem, machine: Machine) -> Counts:
     found = {
         "vectors": vectors,
         "apart": vectors * apart,
-        "sweeps": _sum(outer, lambda _, points: points) * phases * written,
+        "sweeps": over_phases(outer, lambda _, points: points) * phases * written,
         "rows": swept * phases * written * read,
-        "copied" if _channels_last(problem) and read == 1 else "turned": source,
+        "copied" if channels_last(problem) and read == 1 else "turned": source,
         "stored": math.prod(axis.size_out for axis in axes) * written,
     }
     whole = -(-problem.groups // lanes) * lanes
@@ -269,7 +189,7 @@ def _overlap(problem: Problem, machine: Machine) -> Counts:
     vectors = points / lanes
     residues = "_residues" if any(axis.step_in > 1 for axis in axes) else ""
     phases = "_phases" if last.step_out > 1 else ""
-    beside = _channels_last(problem)
+    beside = channels_last(problem)
     found = {
         "vectors": vectors * tiles * read,
         "tiles": vectors * tiles,
@@ -290,7 +210,7 @@ def _overlap(problem: Problem, machine: Machine) -> Counts:
 
 def _cells(problem: Problem, machine: Machine) -> Counts:
     read, written = channels_of(problem)
-    lanes, beside = machine.lanes(problem.dtype), _channels_last(problem)
+    lanes, beside = machine.lanes(problem.dtype), channels_last(problem)
     axes, columns = all_phases(problem)[1:], cell_columns(problem)
     panels, single = -(-columns // (2 * lanes)), 0 < columns % (2 * lanes) <= lanes
     points = math.prod(axis.end - axis.begin for axis in axes)
@@ -308,7 +228,7 @@ def _cells(problem: Problem, machine: Machine) -> Counts:
 COUNTS: Mapping[str, Callable[[Problem, Machine], Counts]] = {
     "gather": _gather,
     "dots": _dots,
-    "planes": _planes,
+    "planes": count_planes,
     "grouped": _grouped,
     "overlap": _overlap,
     "cells": _cells,
@@ -327,28 +247,6 @@ def _vectors(products: float, panels: int, machine: Machine, *, single: bool) ->
     return {"pairs": products * 2 * (panels - single), "singles": products * single}
 
 
-def _channels_last(problem: Problem) -> bool:
-    """Tell whether channels lie side by side in what is written."""
-    return not str(problem.layout(problem.wanted)).endswith("x")
-
-
-def _widened(problem: Problem) -> bool:
-    """Tell whether elements are not summed in the type that they have."""
-    return accumulator(problem.dtype) != numpy_dtype(problem.dtype)
-
-
-def _sum(axes: Sequence[AxisPhases], of: Callable[[int, int], int]) -> int:
-    """Return the sum over all phases of something that taps and points of each axis multiply to."""
-    return math.prod(
-        sum(
-            of(len(taps), high - low)
-            for (low, high), taps in zip(axis.ranges, axis.taps, strict=True)
-            if high > low
-        )
-        for axis in axes
-    )
-
-
 def _runs(offsets: Sequence[int]) -> int:
     """Return how many runs taps make that read at these offsets: one, where all are neighbours."""
     together = len(offsets) > 0 and offsets[-1] - offsets[0] < len(offsets)
@@ -365,28 +263,3 @@ def _listed(axes: Sequence[AxisPhases], read: int, row: int, machine: Machine) -
 def _touched(axes: Sequence[AxisPhases], point: int) -> float:
     """Return how many cache lines of the source a group's points touch, of so many bytes each."""
     return math.prod(axis.size_in for axis in axes) * (1 + point / LINE)
-
-
-def _blocks(axes: Sequence[AxisPhases], block: Sequence[int]) -> int:
-    """Return into how many blocks an image is split."""
-    return math.prod(
-        -(-(axis.end - axis.begin) // size) for axis, size in zip(axes, block[1:], strict=True)
-    )
-
-
-def _packed(axes: Sequence[AxisPhases], block: Sequence[int], *, last: bool = False) -> float:
-    """Return how many points all blocks of an image pack, those twice that two of them read.
-
-    Lines that no tap reads are left out, and points of the ``last`` of these axes if they are too.
-    """
-    points = math.prod(
-        -(-(axis.end - axis.begin) // size) * (axis.step_in * (size - 1) + axis.span)
-        for axis, size in zip(axes, block[1:], strict=True)
-    )
-    return points * math.prod(map(_needed, axes if last else axes[:-1]))
-
-
-def _needed(axis: AxisPhases) -> float:
-    """Return which part of an axis taps read, by residues of its step."""
-    bits = needed_residues(axis)
-    return 1 if bits == EVERY else bits.bit_count() / axis.step_in
