@@ -72,7 +72,7 @@ def count_planes(problem: Problem, machine: Machine) -> dict[str, float]:
         begun *= _squares(chunk * written, lanes)
         found |= {"staged": begun, "lines": regions, packing: packed}
     else:
-        there = min(lengths) >= lanes and _in_place(problem, machine, axes, (read, tiles))
+        there = min(lengths) >= lanes and _in_place(problem, machine, axes, (read, tiles), merged)
         found |= {"tiles": begun, "lines": 0 if there else regions * read}
         found["residues"] = packed if last.step_in > 2 else 0  # two are shuffled
     few = chunk * written < lanes or length < lanes if beside else length < lanes
@@ -97,10 +97,15 @@ def _squares(channels: int, lanes: int) -> float:
 
 
 def _in_place(
-    problem: Problem, machine: Machine, axes: Sequence[AxisPhases], sizes: tuple[int, int]
+    problem: Problem,
+    machine: Machine,
+    axes: Sequence[AxisPhases],
+    sizes: tuple[int, int],
+    merged: int,
 ) -> bool:
     """Tell whether planes are read where they lie; sizes are channels read, panels written."""
     apart = math.prod(axis.size_in for axis in axes) * numpy_dtype(problem.dtype).itemsize
     plain = all(map(within, axes)) and not widened(problem)
-    unpacked = plain and may_be_unpacked(problem, machine, axes[-1], sizes[1])
+    tiles = sizes[1] * axes[-1].step_out // merged
+    unpacked = plain and may_be_unpacked(problem, machine, axes[-1], tiles)
     return unpacked and cache_keeps(*sizes, apart)

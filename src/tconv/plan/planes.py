@@ -69,14 +69,14 @@ LONG_LINES = 16  # a line is kept whole until it is so much longer than the bloc
 MOST_RESIDUES = 4096  # of the last axis' stride: each is packed for itself
 MOST_COLUMNS = 4  # written channels of a group with which vectors of them would stay half empty
 MOST_ROWS = 6  # of a register tile: two vectors each and what they are made of fill the registers
-MANY_ROWS = 24  # of one with twice the registers, a vector each: what it reads is read once
+MANY_ROWS = 12  # of one with twice the registers: more lines would be written than a cache keeps
 MOST_VECTORS = 8  # of a line in a tile
 MOST_MERGED = 16  # phases in one tile: more take long to compile
 MOST_MIXED = 9  # phases of several channels that are stored element by element beside each other
 # By rows of the tile and vectors of a line in it: time of a multiplication, about.
 TILE_PACE = {6: {2: 1.0}, 5: {2: 1.06}, 4: {3: 1.05, 2: 1.09}}
 MANY_PACE = {
-    24: {1: 1.0}, 20: {1: 1.01}, 16: {1: 1.02}, 12: {2: 1.0}, 10: {2: 1.01}, 8: {3: 1.0, 2: 1.02},
+    8: {3: 1.0, 2: 1.02}, 7: {3: 1.02, 2: 1.05}, 12: {2: 1.03}, 10: {2: 1.03}, 9: {2: 1.04},
 }  # fmt: skip
 FEW_PANELS = 2  # what so few read is not worth packing
 WAY, WAYS = 4096, 8  # bytes that a first cache has one place for in each of so many ways
@@ -162,7 +162,7 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
         "scratch_lines": scratch.take_table(lines),
         "scratch_targets": scratch.take_table(lines),
         "blank_phases": int(merged == 1 and 0 in arrays["segment_counts"]),
-        "unpacked": int(may_be_unpacked(problem, machine, last, panels)),
+        "unpacked": int(may_be_unpacked(problem, machine, last, panels * last.step_out // merged)),
     }
     arrays["segments_in_place"] = [0] * len(arrays["segments"])
     arrays |= outer_tables(axes, block, blocks, [*pitches, 0])
@@ -185,13 +185,13 @@ def _is_near(problem: Problem, machine: Machine) -> bool:
     return problem.bytes() <= machine.l3 // NEAR
 
 
-def may_be_unpacked(problem: Problem, machine: Machine, last: AxisPhases, panels: int) -> bool:
+def may_be_unpacked(problem: Problem, machine: Machine, last: AxisPhases, tiles: int) -> bool:
     """Tell whether blocks that need no zeros may be read where they lie, if points lie in lines.
 
-    Each channel is a stream of its own: too many for what comes from memory, as a rule.
+    Each channel is a stream of its own: too many for what comes from memory, as a rule, unless few
+    tiles read it, of panels and phases of the last axis.
     """
-    few = panels <= FEW_PANELS and len(last.ranges) == 1
-    return last.step_in == 1 and (few or _is_near(problem, machine))
+    return last.step_in == 1 and (tiles <= FEW_PANELS or _is_near(problem, machine))
 
 
 def cache_keeps(depth: int, panels: int, apart: int) -> bool:
@@ -217,14 +217,14 @@ def most_rows(machine: Machine) -> int:
 
     >>> from tconv.plan.machine import AVX2, AVX512
     >>> most_rows(AVX2), most_rows(AVX512)
-    (6, 24)
+    (6, 12)
     """
-    return MANY_ROWS if machine.registers > MANY_ROWS else MOST_ROWS
+    return MANY_ROWS if machine.registers > 2 * MANY_ROWS else MOST_ROWS
 
 
 def most_sums(machine: Machine) -> int:
     """Return how many vectors of sums fit the registers, beside what they are made of."""
-    return max(2 * MOST_ROWS, most_rows(machine))
+    return 2 * most_rows(machine)
 
 
 def choose_tile(
