@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import product
+from typing import Any
 
 import pytest
 from llvmlite import ir
@@ -23,6 +24,7 @@ from tconv.plan.dots import ROWS
 from tconv.plan.machine import AVX2, AVX512, NEON, Machine
 from tconv.plan.planes import MOST_VECTORS, most_sums
 from tconv.plan.strips import most_at_once
+from tconv.plan.tiles import SMALL_TILE
 from tconv.runtime.kernels import kernel_shape
 
 EMITTERS: dict[str, Callable[[ir.Module, KernelShape], object]] = {
@@ -229,7 +231,7 @@ def test_a_tile_of_one_vector_keeps_eight_sums_and_their_rows() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 @pytest.mark.parametrize("kind", [{}, {"far": True}, {"listed": True}], ids=str)
 def test_a_tile_of_two_panels_fills_the_registers(
-    cpu: str, dtype: str, kind: dict[str, bool]
+    cpu: str, dtype: str, kind: dict[str, Any]
 ) -> None:
     """Three vectors of weights, one of data, and twelve sums on AVX2: none left for the stack."""
     shape = kernel_shape(dtype, MACHINES[cpu])
@@ -272,6 +274,27 @@ def test_planes_keep_their_sums_in_registers(cpu: str) -> None:
 
         assert found, (rows, vectors)
         assert [spills(text, lines) for lines in found] == [[]] * len(found), (rows, vectors)
+
+
+# With sixteen registers, two of those of four channels are on the stack.
+WOVEN = [(1, 2), (2, 2), (1, 4), (4, 4), (4, 8), (8, 8), (16, 16)]
+SHARED = [
+    (cpu, woven)
+    for cpu, woven in product(MACHINES, WOVEN)
+    if MACHINES[cpu].lanes("float32") % woven[1] == 0 and (cpu, woven) != ("AVX2", (4, 4))
+]
+
+
+@pytest.mark.parametrize(("cpu", "woven"), SHARED)
+def test_groups_that_share_vectors_keep_their_sums(cpu: str, woven: tuple[int, int]) -> None:
+    """Each row has data of its own for every vector, so tiles have fewer rows than others."""
+    lanes = MACHINES[cpu].lanes("float32")
+    tile = Tile(SMALL_TILE, 2, lanes, "float32", woven=woven)
+    text = tile_assembly(tile, MACHINES[cpu])
+    each = 1 if woven[1] == lanes else woven[0]
+    (lines,) = hot_loops(text, tile.rows * tile.vectors * each)
+
+    assert spills(text, lines) == []
 
 
 def test_the_check_for_spills_can_fail() -> None:

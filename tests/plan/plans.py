@@ -20,6 +20,7 @@ from tconv.plan import overlap as overlap_plan
 from tconv.plan import parts as parts_plan
 from tconv.plan import planes as planes_plan
 from tconv.plan import strips as strips_plan
+from tconv.plan import woven as woven_plan
 from tconv.plan.cells import Cells
 from tconv.plan.check import check_plan
 from tconv.plan.machine import AVX2, AVX512, NEON, Machine
@@ -109,6 +110,8 @@ def plans(problem: Problem, machine: Machine) -> Iterator[Plan]:
     yield as_plan(problem, gather_plan.plan_gather(problem, machine))
     if dots_plan.lines_fit(problem, machine):
         yield as_plan(problem, dots_plan.plan_dots(problem, machine))
+    if woven_plan.groups_share(problem, machine):
+        yield as_plan(problem, woven_plan.plan_woven(problem, machine))
     fine = problem.wanted is Operand.FINE
     few = planes_plan.MOST_COLUMNS, planes_plan.SHORT_DEPTH
     written, read = problem.fine_channels, problem.coarse_channels

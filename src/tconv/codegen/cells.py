@@ -19,11 +19,12 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
+from tconv.codegen.parts import Kinds, emit_parts
 from tconv.codegen.places import Place, find_place
 from tconv.codegen.points import fill_tables, settle_phase
 from tconv.codegen.ragged import find_ragged
 from tconv.codegen.stored import covered, if_enough, rounded
-from tconv.codegen.sums import Kinds, emit_parts, emit_sums, find_data
+from tconv.codegen.sums import emit_sums, find_data
 from tconv.plan.cells import ARRAYS, FIELDS
 
 

@@ -36,13 +36,14 @@ from tconv.codegen.build import (
     smaller,
 )
 from tconv.codegen.dots import emit_dots, run_dots
+from tconv.codegen.parts import Kinds, Parts, emit_parts
 from tconv.codegen.places import Place, find_place, of_group, read_in_place
 from tconv.codegen.points import fill_tables, settle_phase
 from tconv.codegen.ragged import find_ragged
 from tconv.codegen.rows import zero_fill
 from tconv.codegen.short_runs import Short, along_lines, emit_short, run_short, sum_short
 from tconv.codegen.sorted_points import fill_sorted
-from tconv.codegen.sums import Kinds, Parts, emit_parts, emit_sums, find_data, sums_direct
+from tconv.codegen.sums import emit_sums, find_data, sums_direct
 from tconv.plan.gather import ARRAYS, FIELDS
 
 

@@ -31,7 +31,8 @@ class Run:
     points: ir.Value
     width: ir.Value  # of the panel
     soon: ir.Value  # the weights that are read afterwards
-    last: ir.Value  # where the last vector of the panel lies in it
+    channel: ir.Value  # the first one of the panel
+    last: ir.Value  # where the last vector lies from there, also of a panel that is summed with it
     listing: Listing | None  # of segments that a tile's rows meet
     joined: "Run | None" = None  # the last panel, if tiles sum it together with this one
 

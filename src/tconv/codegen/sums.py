@@ -21,81 +21,12 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
-from tconv.codegen.missed import Listing, Missed, emit_missed, missed_places
+from tconv.codegen.missed import Listing, Missed, missed_places
+from tconv.codegen.parts import Parts
 from tconv.codegen.places import Data, Place
 from tconv.codegen.ragged import Ragged
-from tconv.codegen.rows import emit_pack_row, emit_store_row
-from tconv.codegen.runs import Run, filled_before, rows_of, run_tiles, run_wide
-from tconv.codegen.tile import Tile, emit_tile
-
-
-@dataclass(frozen=True, slots=True)
-class Kinds:
-    """Which tiles a gather has beside those that all have."""
-
-    few: bool = True  # for few channels
-    past: bool = True  # for results that no cache should keep
-    missed: bool = False  # such that leave out taps that points miss
-    joined: bool = False  # for a wide panel and the narrow one behind it
-    rounds: bool = True  # to results of 16 bits
-    dots: int = 0  # no tiles but those for so many channels, whose weights are lines of the depth
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The functions that a gather calls, by what they do."""
-
-    tiles: dict[int, list[ir.Function]]  # by vectors
-    far: list[ir.Function]  # the same for wide panels, where data is not in any cache
-    past: tuple[list[ir.Function], ...]  # both again, for results that no cache should keep
-    rounded: dict[int, list[ir.Function]]  # by vectors: to results that have another type
-    joined: tuple[ir.Function, ...]  # near and far, of a wide panel and the narrow one behind it
-    missed: Missed | None  # what leaves out segments that points miss
-    pack_row: ir.Function
-    store_row: ir.Function
-
-
-def emit_parts(module: ir.Module, shape: KernelShape, kinds: Kinds) -> Parts:
-    """Emit the functions that a gather calls."""
-    missed = kinds.missed
-    large, _ = shape.rows
-    rows = emit_pack_row, emit_store_row
-    moving = [emit(module, shape.dtype, shape.lanes) for emit in rows]
-    if kinds.dots:
-        return Parts({}, [], (), {}, (), None, *moving)
-    whole = STORED[shape.dtype] == FLOATS[shape.dtype]
-
-    def of_both(*, rounds: bool) -> dict[int, list[ir.Function]]:
-        flags = {"listed": missed, "rounds": rounds}
-        return {
-            vectors: [
-                emit_tile(module, Tile(rows, vectors, shape.lanes, shape.dtype, **flags))
-                for rows in rows_of(shape, vectors)
-            ]
-            for vectors in sorted({1, shape.vectors})
-        }
-
-    tiles = of_both(rounds=False)
-    sizes, small = (large, shape.vectors, shape.lanes, shape.dtype), tiles[shape.vectors][1]
-    every = (rows for vectors in (*tiles, shape.vectors + 1) for rows in rows_of(shape, vectors))
-    both = rows_of(shape, shape.vectors + 1)[0], shape.vectors + 1, shape.lanes, shape.dtype
-    streaming: tuple[list[ir.Function], ...] = ()
-    if kinds.past and whole:
-        both_ways = (Tile(*sizes, far=far, past=True, listed=missed) for far in (False, True))
-        streaming = tuple([emit_tile(module, tile), small] for tile in both_ways)
-    return Parts(
-        tiles,
-        [emit_tile(module, Tile(*sizes, far=True, listed=missed)), small],
-        streaming,
-        {} if whole or not kinds.rounds else of_both(rounds=True),
-        tuple(
-            emit_tile(module, Tile(*both, far=far, listed=missed, joined=True))
-            for far in (False, True)
-            if kinds.joined
-        ),
-        emit_missed(module, shape.dtype, every) if missed else None,
-        *moving,
-    )
+from tconv.codegen.runs import Run, filled_before, run_tiles, run_wide
+from tconv.codegen.woven import first_read
 
 
 def find_data(  # noqa: PLR0913 - which block of what
@@ -190,17 +121,18 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
         wide = b.icmp_signed("<", panel, r.wide_panels)
         return b.select(wide, number(shape.columns), number(shape.lanes))
 
+    # Those of groups that share vectors are as sums are kept.
+    packed = b.bitcast(where.weights, where.bias.type) if parts.woven else where.weights
+
     def weights_of(panel: ir.Value, rows: ir.Value) -> ir.Value:
         begin = b.add(r.at("phase_weights", phase), b.mul(panel, r.at("panel_weights", phase)))
-        return place(b, where.weights, b.add(begin, b.mul(rows, width_of(panel))))
+        return place(b, packed, b.add(begin, b.mul(rows, width_of(panel))))
 
     with counted(b, r.phases) as x:
         both = b.add(b.mul(phase, r.phases), x.index)
         count, depth = r.at("segment_count", both), r.at("segment_depth", both)
         at_once, length = r.at("part_segments", both), r.at("part_depth", both)
-        lengthy = b.add(depth, b.sub(length, number(1)))
-        cuts = larger(b, b.sdiv(lengthy, length), number(1))
-        turns = larger(b, b.sdiv(b.add(count, b.sub(at_once, number(1))), at_once), number(1))
+        turns, cuts = _times(b, count, at_once), _times(b, depth, length)
         entry = b.mul(x.index, r.points)
         points = load(b, where.counts, x.index)
         with (
@@ -238,7 +170,8 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
                 begun = b.mul(b.sub(panel, first_panel), r.sums_panel)
                 weights = weights_of(panel, begin if parts.missed else rows), width_of(panel), soon
                 to = final, begun, ragged.channel(b, panel), ragged.last_of(b, panel)
-                return final, _run_of(b, r, where, part, to, weights, listing)
+                run = _run_of(b, r, where, part, to, weights, listing)
+                return final, run if parts.woven is None else _of_groups(b, parts.woven, run)
 
             final, run = run_of(panel.index)
             far = b.and_(b.and_(where.data.far, whole), b.icmp_signed("==", panel.index, fresh))
@@ -247,6 +180,11 @@ def emit_sums(  # noqa: PLR0913 - which panels of what
             stored = _stored(b, where, run, (ragged.channel(b, panel.index), entry))
             runs = run, partial(run_of, after), stored
             _run_panel(b, shape, parts, (wide, pair, alone), (far, past, final), runs)
+
+
+def _times(b: ir.IRBuilder, size: ir.Value, part: ir.Value) -> ir.Value:
+    """Return how many parts there are, the last one shorter; one of nothing."""
+    return larger(b, b.sdiv(b.add(size, b.sub(part, number(1))), part), number(1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +229,9 @@ def _run_panel(  # noqa: PLR0913 - which tiles for what
             two, one = stack.enter_context(b.if_else(pair))
             with two:
                 tiles = tuple([tile, tile] for tile in parts.joined)
-                run_wide(b, shape, (tiles, ()), (far, None), replace(run, joined=other()[1]))
+                _, behind = other()
+                pairs = replace(run, joined=behind, last=b.sub(behind.channel, run.channel))
+                run_wide(b, shape, (tiles, ()), (far, None), pairs)
             stack.enter_context(one)
         with b.if_else(wide) as (full, narrow):
             with full:
@@ -337,6 +277,7 @@ def _run_of(  # noqa: PLR0913 - which panel of what
         data=place(b, where.data.origin, part.depth[0]),
         weights=panel,
         soon=soon,
+        channel=channel,
         last=last,
         width=width,
         places=places,
@@ -349,6 +290,11 @@ def _run_of(  # noqa: PLR0913 - which panel of what
         points=part.points,
         listing=listing,
     )
+
+
+def _of_groups(b: ir.IRBuilder, woven: tuple[int, int], run: Run) -> Run:
+    """Return a run that reads what the groups of its panel do."""
+    return replace(run, data=place(b, run.data, first_read(b, woven, run.channel)))
 
 
 def _listing(  # noqa: PLR0913 - which part of what

@@ -28,6 +28,7 @@ from tconv.codegen.build import (
     zeros,
 )
 from tconv.codegen.stored import rounded, widened_line
+from tconv.codegen.woven import multiply_woven
 from tconv.plan.missed import ENTRY, LISTED_ROWS
 
 UNROLL, FEW_SUMS = 4, 8
@@ -48,13 +49,15 @@ class Tile:
     listed: bool = False  # whether segments, and their weights, are read in a listed order
     joined: bool = False  # whether the last vector is a panel of its own
     rounds: bool = False  # whether sums are written as arrays hold them
+    woven: tuple[int, int] | None = None  # channels of groups, read and written, that lanes share
 
     @property
     def name(self) -> str:
         """Name of the emitted function."""
         flags = (name for name in FLAGS if getattr(self, name))
         size = f"{self.rows}x{self.vectors}x{self.lanes}"
-        return "_".join(("tile", self.dtype, size, *flags))
+        of_groups = ("woven{}x{}".format(*self.woven),) if self.woven else ()
+        return "_".join(("tile", self.dtype, size, *flags, *of_groups))
 
     @property
     def columns(self) -> int:
@@ -113,12 +116,14 @@ def emit_tile(module: ir.Module, tile: Tile, *, spread: bool = False) -> ir.Func
     too, whose first row stands behind this one's last.
     A joined one takes sums, start, weights, places and start's places of its last vector too.  A
     listed one has segments in the last argument: addresses of rows, steps before it, its own.
+    A woven one sums every channel with those of its own group: see :mod:`tconv.codegen.woven`.
     """
     scalar = FLOATS[tile.dtype]
     pointer, stored, table = scalar.as_pointer(), STORED[tile.dtype].as_pointer(), I64.as_pointer()
     written = stored if tile.rounds else pointer
-    kinds = [written, *[pointer] * 2, stored, *[table] * 4, I64, I64, stored, I64, I64]
-    kinds += [pointer, pointer, stored, table, table] * tile.joined + [table] * tile.listed
+    panel = pointer if tile.woven else stored
+    kinds = [written, *[pointer] * 2, panel, *[table] * 4, I64, I64, panel, I64, I64]
+    kinds += [pointer, pointer, panel, table, table] * tile.joined + [table] * tile.listed
     made, b = function(module, tile.name, kinds)
     sums, start, data, weights, places, start_places, rows, segments, count, depth = made.args[:10]
     soon, share, last = made.args[10:13]
@@ -140,19 +145,15 @@ def emit_tile(module: ir.Module, tile: Tile, *, spread: bool = False) -> ir.Func
         else:
             origin = place(b, data, load(b, segments, segment.index))
             points = [place(b, origin, offset) for offset in offsets]
-        whole = b.and_(length, number(-tile.unroll))
-        fetched: ir.Value = number(0)
-        begun = segment.carried
-        ask = partial(_ask_spread if spread else _ask, b, tile, (soon, share, before))
-        if tile.far:
-            sizes = length, b.sub(load(b, rows, tile.rows), offsets[0])
-            fetched, begun = _multiply_far(b, tile, points, begun, sizes, ask)
-        with counted(b, whole, begun, first=fetched, step=tile.unroll) as main:
-            ask(main)
-            _multiply_steps(b, tile, points, main, tile.unroll)
-        with counted(b, length, main.carried, first=whole) as rest:
-            _multiply_steps(b, tile, points, rest, 1)
-        segment.carried = rest.carried
+        if tile.woven is not None:
+            groups = tile.woven, points, segment.carried, tile.panels, _channels(tile, last)
+            segment.carried = multiply_woven(b, *groups)
+        else:
+            ask = partial(_ask_spread if spread else _ask, b, tile, (soon, share, before))
+            ahead = b.sub(load(b, rows, tile.rows), offsets[0]) if tile.far else number(0)
+            segment.carried = _multiply_segment(
+                b, tile, points, segment.carried, (length, ahead), ask
+            )
 
     totals = iter(segment.carried[len(panels) :])
     write = stream if tile.past else store
@@ -167,6 +168,34 @@ def emit_tile(module: ir.Module, tile: Tile, *, spread: bool = False) -> ir.Func
             write(b, total, target, here)
     b.ret_void()
     return made
+
+
+def _multiply_segment(  # noqa: PLR0913 - what a segment reads
+    b: ir.IRBuilder,
+    tile: Tile,
+    points: list[ir.Value],
+    begun: list[ir.Value],
+    sizes: tuple[ir.Value, ir.Value],
+    ask: Callable[[Turn], None],
+) -> list[ir.Value]:
+    """Add a run of elements of every row; the sizes are its length, and how far ahead to ask."""
+    length, _ = sizes
+    whole = b.and_(length, number(-tile.unroll))
+    fetched: ir.Value = number(0)
+    if tile.far:
+        fetched, begun = _multiply_far(b, tile, points, begun, sizes, ask)
+    with counted(b, whole, begun, first=fetched, step=tile.unroll) as main:
+        ask(main)
+        _multiply_steps(b, tile, points, main, tile.unroll)
+    with counted(b, length, main.carried, first=whole) as rest:
+        _multiply_steps(b, tile, points, rest, 1)
+    return list(rest.carried)
+
+
+def _channels(tile: Tile, last: ir.Value) -> list[ir.Value]:
+    """Return which channels vectors of a woven tile begin with."""
+    beside: list[ir.Value] = [number(v * tile.lanes) for v in range(tile.vectors)]
+    return [*beside[:-1], last] if tile.vectors > 1 else beside
 
 
 def _begin(

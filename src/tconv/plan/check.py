@@ -23,6 +23,7 @@ from tconv.plan.plan import Plan
 from tconv.plan.planes import Planes
 from tconv.plan.strips import Strips
 from tconv.plan.winograd import Winograd
+from tconv.plan.woven import Woven, all_together
 
 
 def check_plan(plan: Plan, *, tile_rows: int) -> None:
@@ -32,7 +33,8 @@ def check_plan(plan: Plan, *, tile_rows: int) -> None:
     """
     problem, recipe = plan.solved, plan.recipe
     if isinstance(recipe, Gather):
-        GatherRun(problem, recipe).check(tile_rows)
+        one = all_together(problem) if isinstance(recipe, Woven) else problem
+        GatherRun(one, recipe).check(tile_rows)
     elif isinstance(recipe, Cells):
         CellsRun(problem, recipe).check(tile_rows)
     elif isinstance(recipe, Planes):

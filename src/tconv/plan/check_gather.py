@@ -137,8 +137,8 @@ class GatherRun:
                 begin = run.start + panel * run.panel_step + run.first_row * width
                 for tap in run.taps:
                     packed[begin] = tap
-                    stretches.append((begin, begin + r.depth * width))
-                    begin += r.depth * width
+                    stretches.append((begin, begin + recipe.summed * width))
+                    begin += recipe.summed * width
             panels.append((width, packed))
         demand(apart(stretches, r.group_weights), "packed weights overlap", r.group_weights)
         return panels
@@ -147,18 +147,19 @@ class GatherRun:
         """Return all that an output of a phase reads."""
         r = self.r
         depth, phase = r.at("segment_depth", both), both // r.phases
-        demand(depth % r.depth == 0, "a segment ends inside a point", depth)
+        summed = self.recipe.summed
+        demand(depth % summed == 0, "a segment ends inside a point", depth)
         check_parts(r, both)
         places = [
             r.at("segments", r.at("segment_start", both) + s) + start
             for s in range(r.at("segment_count", both))
-            for start in range(0, depth, r.depth)
+            for start in range(0, depth, summed)
         ]
         taps: list[Point] = []
         for panel, (width, packed) in enumerate(panels):
             begin = r.at("phase_weights", phase) + panel * r.at("panel_weights", phase)
             begin += r.at("rows_before", both) * width
-            lines = [begin + k * r.depth * width for k in range(len(places))]
+            lines = [begin + k * summed * width for k in range(len(places))]
             read = [packed[line] for line in lines if line in packed]
             demand(len(read) == len(lines), "a tile reads weights that were not packed", both)
             demand(panel == 0 or read == taps, "panels disagree about their taps", both)

@@ -25,6 +25,7 @@ from tconv.plan.tiles import SMALL_TILE
 from tconv.plan.widths import suited
 from tconv.plan.winograd import Winograd, error_bounds, plan_winograd
 from tconv.plan.winograd_choice import Worth, unbound_refusal, weigh
+from tconv.plan.woven import Woven, plan_woven
 from tconv.problem import Operand, Problem, accumulator
 
 MOST_PHASES = 1 << 12  # of all axes together
@@ -230,6 +231,21 @@ def _dots(problem: Problem, recipe: Dots, refused: tuple[tuple[str, str], ...]) 
     )  # fmt: skip
 
 
+def _woven(problem: Problem, recipe: Woven, refused: tuple[tuple[str, str], ...]) -> Plan:
+    block = "x".join(map(str, recipe.block))
+    groups = f"{recipe.lanes // recipe.written} groups"
+    shared = groups if recipe.written < recipe.lanes else "one group"
+    return Plan(
+        problem, "woven", f"vectors of the {recipe.written} channels of {shared}", refused,
+        (
+            Step("pack block", f"{block} points, {recipe.items} work items", 0),
+            Step("woven", f"tiles by {recipe.vectors}x{recipe.lanes}", problem.flops()),
+            Step("store", f"{_epilogue(problem)}layout {_layout(problem)}", 0),
+        ),
+        recipe,
+    )  # fmt: skip
+
+
 def _grouped(
     problem: Problem, recipe: Grouped | GroupedWeights, refused: tuple[tuple[str, str], ...]
 ) -> Plan:
@@ -338,6 +354,7 @@ def _planner(
 PLANNERS = {
     "gather": _planner(plan_gather, _gather),
     "dots": _planner(plan_dots, _dots),
+    "woven": _planner(plan_woven, _woven),
     "planes": _planner(plan_planes, _planes),
     "strips": _planner(plan_strips, _strips),
     "grouped": _planner(plan_grouped, _grouped),
@@ -349,7 +366,7 @@ PLANNERS = {
 
 KINDS: dict[type, str] = {
     Gather: "gather", Dots: "dots", Planes: "planes", Strips: "strips", Grouped: "grouped",
-    Cells: "cells", Overlap: "overlap",
+    Cells: "cells", Overlap: "overlap", Woven: "woven",
 }  # fmt: skip
 """The same names, by recipe."""
 

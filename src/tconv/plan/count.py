@@ -35,6 +35,7 @@ from tconv.plan.strips import Strips, whole_lines
 from tconv.plan.tiles import whole_tiles
 from tconv.plan.winograd import Winograd
 from tconv.plan.winograd_axis import cut_axes, products_a_patch
+from tconv.plan.woven import Woven, all_together
 from tconv.problem import Operand, Problem, accumulator
 
 PACK, STORE = 3, 4  # multiplications in the time of one element
@@ -95,6 +96,8 @@ Numbers = tuple[int, int, int, int]  # multiplications, packed data, stored sums
 
 
 def _gather(problem: Problem, recipe: Gather | Cells, tile_rows: int) -> Numbers:
+    if isinstance(recipe, Woven):
+        problem = all_together(problem)
     axes = all_phases(problem)
     depth, wanted = channels_of(problem)
     if isinstance(recipe, Cells):
@@ -102,6 +105,8 @@ def _gather(problem: Problem, recipe: Gather | Cells, tile_rows: int) -> Numbers
         wanted *= math.prod(axis.step_out for axis in axes)
         axes = [_joined(axis) for axis in axes]
     width, summed = _panels_width(wanted, recipe.lanes, recipe.vectors), depth
+    if isinstance(recipe, Woven):
+        summed = recipe.summed
     lines = isinstance(recipe, Dots)
     if lines:  # vectors run along what is read
         width, summed = wanted, _up(depth, recipe.lanes)

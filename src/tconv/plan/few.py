@@ -17,6 +17,7 @@ from tconv.plan.overlap import MOST_PRODUCTS, channels_of, products_of
 from tconv.plan.phases import all_phases, meeting_taps
 from tconv.plan.planes import MOST_RESIDUES
 from tconv.plan.times import estimate, residues_of
+from tconv.plan.woven import groups_share
 from tconv.problem import Operand, Problem
 
 FEW = 8  # channels of a group, read or written; more are best side by side
@@ -52,6 +53,8 @@ def _candidates(problem: Problem, machine: Machine) -> list[str]:
         names.append("dots")
     if products > 1 and groups >= lanes:
         names.append("grouped")
+    if groups_share(problem, machine):
+        names.append("woven")
     if groups == 1 and _phases_fit(problem, lanes):
         names.append("cells")
     if products > 1 and _products_fit(problem, machine):

@@ -109,6 +109,7 @@ class Gather:
 
     lanes: int
     vectors: int
+    summed: int  # channels that a written one sums of each tap
     record: tuple[int, ...]  # scalars, then where arrays begin, then the arrays
     runs: tuple[WeightRun, ...]
     group_weights: int  # elements of packed weights of one group
@@ -118,10 +119,13 @@ class Gather:
     scratch: int  # elements for one worker
 
 
-def plan_gather(problem: Problem, machine: Machine, *, lines: bool = False) -> Gather:
+def plan_gather(
+    problem: Problem, machine: Machine, *, lines: bool = False, summed: int | None = None
+) -> Gather:
     """Lay out blocks, phases, panels and tables for FINE or COARSE.
 
-    Where weights are ``lines`` of the depth, nothing is left out and no panel is cut.
+    Where weights are ``lines`` of the depth, nothing is left out and no panel is cut.  ``summed``
+    are the channels that a written one sums of each tap, if not all.
     """
     lanes = machine.lanes(problem.dtype)
     columns = lanes * VECTORS
@@ -130,7 +134,7 @@ def plan_gather(problem: Problem, machine: Machine, *, lines: bool = False) -> G
     if problem.wanted is Operand.COARSE:
         depth, wanted = wanted, depth
     item = machine.vector_bytes // lanes
-    split = split_gather(problem, axes, machine, whole=lines)
+    split = split_gather(problem, axes, machine, whole=lines, summed=summed)
     panels, wide, joined = split.panels, split.wide, split.joined
     block, blocks, chunks = split.block, split.blocks, split.chunks
     a_chunk = -(-(panels - joined) // chunks)
@@ -142,7 +146,7 @@ def plan_gather(problem: Problem, machine: Machine, *, lines: bool = False) -> G
         axis.step_in * (size - 1) + axis.span for axis, size in zip(axes, block, strict=True)
     ]
     pitches = [depth * math.prod(extents[place + 1 :]) for place in range(len(axes))]
-    sizes = depth, columns, panels
+    sizes = depth, summed or depth, columns, panels
     arrays, runs, group_weights = _phase_tables(axes, pitches, sizes, apart=split.apart)
     counts = arrays["segment_count"]
     bits, words = met_tables(axes, split.chosen, counts)
@@ -153,6 +157,7 @@ def plan_gather(problem: Problem, machine: Machine, *, lines: bool = False) -> G
     steps = max(map(mul, counts, arrays["segment_depth"]))
     runs_of = steps, max(arrays["segment_depth"]), depth
     steps_together = not words and goes_together(runs_of, panels * columns * item, machine)
+    steps_together = steps_together and summed is None
     panels_at_once = (
         min(a_chunk, max(1, machine.l2 // 2 // (sums_panel * item))) if _cut(arrays) else 1
     )
@@ -208,6 +213,7 @@ def plan_gather(problem: Problem, machine: Machine, *, lines: bool = False) -> G
     return Gather(
         lanes=lanes,
         vectors=VECTORS,
+        summed=summed or depth,
         record=make_record(SCALARS, ARRAYS, numbers, arrays),
         runs=tuple(runs),
         group_weights=group_weights,
@@ -263,14 +269,14 @@ class Scratch:
 
 
 def _phase_tables(
-    axes: list[AxisPhases], pitches: list[int], sizes: tuple[int, int, int], *, apart: bool
+    axes: list[AxisPhases], pitches: list[int], sizes: tuple[int, int, int, int], *, apart: bool
 ) -> tuple[dict[str, list[int]], list[WeightRun], int]:
     """Return the segments that each phase reads, and where its weights lie.
 
-    The sizes are channels read, columns of a panel, and panels; taps that may be left out are
-    segments of their own, ``apart``.
+    The sizes are channels read, those summed of each tap, columns of a panel, and panels; taps
+    that may be left out are segments of their own, ``apart``.
     """
-    depth, columns, panels = sizes
+    depth, summed, columns, panels = sizes
     *outer, last = axes
     arrays: dict[str, list[int]] = {name: [] for name in ARRAYS}
     runs: list[WeightRun] = []
@@ -285,7 +291,7 @@ def _phase_tables(
         met = [*map(sum, product(*(of[p] for of, p in zip(moves, phase, strict=True))))]
         # The batch has no taps.
         outer_taps = [a.taps[p] for a, p in zip(outer[1:], phase[1:], strict=True)]
-        panel = len(met) * sum(map(len, last.taps)) * depth * columns
+        panel = len(met) * sum(map(len, last.taps)) * summed * columns
         for x in range(len(last.ranges)):
             offsets = last.offsets[x]
             # Taps whose points are neighbours read one long run of channels.
@@ -297,10 +303,10 @@ def _phase_tables(
             arrays["segments"] += [base + further for base in met for further in along]
             taps = tuple(product(*outer_taps, last.taps[x]))
             arrays["segment_count"].append(len(arrays["segments"]) - arrays["segment_start"][-1])
-            arrays["segment_depth"].append(depth * (len(offsets) if merged else 1))
+            arrays["segment_depth"].append(summed * (len(offsets) if merged else 1))
             if taps:
                 runs.append(WeightRun(start, panel, rows, taps))
-            rows += len(taps) * depth
+            rows += len(taps) * summed
         arrays["phase_weights"].append(start)
         arrays["panel_weights"].append(panel)
         start += panel * panels

@@ -43,11 +43,17 @@ class Split:
 
 
 def split_gather(
-    problem: Problem, axes: list[AxisPhases], machine: Machine, *, whole: bool = False
+    problem: Problem,
+    axes: list[AxisPhases],
+    machine: Machine,
+    *,
+    whole: bool = False,
+    summed: int | None = None,
 ) -> Split:
     """Return how the work of a gather is split.
 
-    Of a ``whole`` one no taps are left out, and vectors run along what is read.
+    Of a ``whole`` one no taps are left out, and vectors run along what is read.  ``summed`` are the
+    channels that a written one sums of each tap, if not all: then no tap is left out either.
     """
     lanes = machine.lanes(problem.dtype)
     columns, item = VECTORS * lanes, machine.vector_bytes // lanes
@@ -57,11 +63,12 @@ def split_gather(
     panels = -(-wanted // columns)
     wide = panels - (0 < wanted % columns <= lanes)
     joined = 0 < wide < panels
-    chosen = (False,) * len(axes) if whole else tuple(sorted_axes(axes, depth, panels))
+    every = whole or summed is not None
+    chosen = (False,) * len(axes) if every else tuple(sorted_axes(axes, depth, panels))
     taps = math.prod(sum(map(len, axis.taps)) for axis in axes)
-    weights = taps * depth * panels * columns * item
+    weights = taps * (summed or depth) * panels * columns * item
     first = choose_block(axes, depth * item, columns * item, machine, weights=weights)
-    unpacked = not whole and reads_unpacked(problem, axes, first, panels)
+    unpacked = not every and reads_unpacked(problem, axes, first, panels)
 
     def lay(groups: int) -> tuple[list[int], list[int], int, int, bool]:
         """Return a block of so many groups, how many there are, chunks, and how it is read."""
@@ -89,7 +96,7 @@ def split_gather(
             block, blocks, chunks, boxes, _ = smaller
         at_once = _groups_at_once(problem.groups, wanted * item, math.prod(blocks) * chunks)
         in_turn = -(-problem.groups // at_once)
-    apart = apart or chosen[-1]
+    apart = apart or chosen[-1] or summed is not None
     items = -(-problem.groups // at_once) * math.prod(blocks) * chunks
     return Split(
         panels, wide, joined, block, blocks, chunks, phase_chunks(problem, axes, items),

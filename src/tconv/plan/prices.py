@@ -32,6 +32,12 @@ PRICES: dict[str, dict[str, float]] = {
         "copied": 0.127, "phases": 459.0,
         "lines": 0.326, "far_lines": 5.0,  # of the source that groups share
     },
+    "woven": {
+        "loaded": 0.25,  # vectors of points, by taps
+        "spread": 0.16, "crossed": 0.28,  # and multiplied, spread over them within quarters or not
+        "each": 0.31, "pairs": 0.2,  # read one by one
+        "points": 1.49, "copied": 0.158, "filled": 0.122, "staged": 2.59, "phases": 675.0,
+    },
     "grouped": {
         "vectors": 0.0468, "apart": 0.0218,  # multiplied; more of taps that share nothing
         "sweeps": 2.75, "rows": 0.103,
@@ -57,6 +63,7 @@ OF_VECTORS: dict[str, set[str]] = {
     "gather": {"pairs", "singles"},
     "planes": {"rows", "vectors"},
     "dots": {"multiplied"},
+    "woven": {"loaded", "spread", "crossed", "each", "pairs"},
     "grouped": set(),  # counted by lanes
     "overlap": {
         "vectors", "copied", "copied_residues", "turned", "turned_residues", "short", "far",

@@ -33,6 +33,7 @@ from tconv.plan.tiles import tile_rows, whole_tiles
 from tconv.problem import Problem
 
 LINE = 64  # bytes that memory is read by
+QUARTER = 16  # bytes of a vector that are shuffled at once
 NEAR = 2  # times the second cache: larger images come from afar
 LOADED = 1.6  # multiplied vectors in the time of one that is loaded, about
 LARGE, FEW_VECTORS = 8, 3  # parts of the last cache; of a line that a page is read for
@@ -114,6 +115,34 @@ def _gather(problem: Problem, machine: Machine) -> Counts:
         found["turned" if read >= lanes else "scattered"] = packed
         found["stored" if last.size_out >= lanes else "stored_apart"] = points * written
     return {what: groups * count for what, count in found.items()}
+
+
+def _woven(problem: Problem, machine: Machine) -> Counts:
+    read, written = channels_of(problem)
+    lanes, groups = machine.lanes(problem.dtype), problem.groups
+    axes = all_phases(problem)[1:]
+    item, one = machine.vector_bytes // lanes, [batch_phases(1), *axes]
+    block = choose_block(one, groups * read * item, 2 * lanes * item, machine)
+    vectors = -(-groups * written // lanes)
+    points = over_phases(axes, lambda taps, points: points * (taps > 0))
+    every = over_phases(axes, lambda _, points: points)
+    boxes = choose_boxes(one, block, (groups * read, vectors, tile_rows(machine)))
+    in_place = not widened(problem) and (boxes > 1 or all(map(within, axes)))
+    # Channels of short groups are spread within quarters of a vector, if those are read so.
+    even = written * item <= QUARTER and read & (read - 1) == 0
+    spread = "spread" if even else "crossed"
+    if written == lanes:
+        spread = "pairs" if machine.doubled else "each"
+    loaded = multiplied(axes) * vectors
+    return {
+        spread: loaded * read,
+        "loaded": loaded,
+        "points": points * -(-vectors // 2),
+        "filled": (every - points) * groups * written,
+        "copied": 0 if in_place else packed_points(axes, block) * groups * read,
+        "staged": points * -(-vectors // 2) if widened(problem) else 0,
+        "phases": blocks_of(axes, block) * over_phases(axes, lambda _, points: points > 0),
+    }
 
 
 def _dots(problem: Problem, machine: Machine) -> Counts:
@@ -228,6 +257,7 @@ def _cells(problem: Problem, machine: Machine) -> Counts:
 COUNTS: Mapping[str, Callable[[Problem, Machine], Counts]] = {
     "gather": _gather,
     "dots": _dots,
+    "woven": _woven,
     "planes": count_planes,
     "grouped": _grouped,
     "overlap": _overlap,

@@ -17,16 +17,16 @@ from tconv.codegen.gather import emit_gather
 from tconv.codegen.grouped import emit_grouped
 from tconv.codegen.grouped_weights import emit_grouped_weights
 from tconv.codegen.overlap import emit_overlap
+from tconv.codegen.parts import Kinds
 from tconv.codegen.planes import emit_planes
 from tconv.codegen.strips import emit_strips
-from tconv.codegen.sums import Kinds
 from tconv.codegen.sweep import emit_sweep
 from tconv.codegen.weights import emit_pack_cells, emit_pack_weights, emit_pick_weights
 from tconv.codegen.winograd import emit_winograd
 from tconv.codegen.winograd_weights import emit_transform_weights
 from tconv.jit import KernelSource, Machine, host_machine, load_kernel, source_version
 from tconv.plan.stretches import Kind
-from tconv.plan.tiles import tile_rows
+from tconv.plan.tiles import SMALL_TILE, tile_rows
 from tconv.plan.transforms import Form
 from tconv.settings import settings
 
@@ -67,18 +67,23 @@ def gather_kernel(  # noqa: PLR0913 - the kinds of tiles
     missed: bool = False,
     joined: bool = False,
     dots: int = 0,
+    woven: tuple[int, int] | None = None,
 ) -> int:
     """Return the address of ``gather(record, scratch, item)``.
 
     Few channels have more tiles, and so have results that go past the caches; tiles that leave
-    out taps are others, and so are those for a wide panel and the narrow one behind it, and those
-    for one to four channels whose weights are lines of the depth.
+    out taps are others, and so are those for a wide panel and the narrow one behind it, those for
+    one to four channels whose weights are lines of the depth, and those for groups of so many
+    channels, read and written, that share a vector.
     """
     shape = _tiles(dtype, lanes)
+    if woven:  # each row has data of its own for every vector, and needs a register for it
+        shape = replace(shape, rows=(SMALL_TILE, SMALL_TILE))
     name = "gather" + "_few" * few + "_past" * past
     name += "_missed" * missed + "_joined" * joined
     name += f"_dots{dots}" if dots else ""
-    kinds = Kinds(few=few, past=past, missed=missed, joined=joined, dots=dots)
+    name += "_woven{}x{}".format(*woven) if woven else ""
+    kinds = Kinds(few=few, past=past, missed=missed, joined=joined, dots=dots, woven=woven)
     return _loaded(name, shape, partial(emit_gather, kinds=kinds), f"gather_{dtype}")
 
 

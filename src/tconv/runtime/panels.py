@@ -19,6 +19,7 @@ from tconv.plan.weights import (
     plan_packing,
 )
 from tconv.plan.winograd import Winograd
+from tconv.plan.woven import Woven
 from tconv.problem import Operand, Problem
 from tconv.runtime.compiled import (
     MOST_KEPT,
@@ -185,6 +186,45 @@ class DotsRunner(OrderedRunner, GatherRunner):
             vectors = lines[:, :, begins[:, None] + np.arange(lanes)]
             found.append(vectors.swapaxes(-1, -2).reshape(problem.groups, -1))
         return np.concatenate(found, axis=1) if found else taken[:0]
+
+
+class WovenRunner(OrderedRunner, GatherRunner):
+    """FINE or COARSE with groups that share vectors."""
+
+    fields, across, numbered = gather_plan.FIELDS, False, True
+    recipe: Woven
+
+    def kinds(self, recipe: Gather) -> dict[str, Any]:
+        """Return the tiles for groups of so many channels."""
+        assert isinstance(recipe, Woven)  # noqa: S101 - no other is run by this
+        return {**super().kinds(recipe), "woven": (recipe.summed, recipe.written)}
+
+    def ordered(self, weights: Array) -> Array:
+        """Return the weights by panel, tap and channel read; of channels written side by side."""
+        problem, recipe = self.problem, self.recipe
+        shape, permutation = problem.path(Operand.WEIGHTS, f"xg{''.join(self.letters)}")
+        taken = weights.reshape(shape).transpose(permutation)
+        lanes, total = recipe.lanes, problem.groups * recipe.written
+        found = np.zeros(recipe.group_weights, weights.dtype)
+        for panel in range(recipe.panels):
+            # The last vector ends with the last channel.
+            first, behind = panel * self.columns, min((panel + 1) * self.columns, total)
+            begins = np.minimum(range(first, behind, lanes), total - lanes)
+            lie = (begins[:, None] + np.arange(lanes)).ravel()
+            groups, channels = np.divmod(lie, recipe.written)
+            for run in recipe.runs:
+                begin = run.start + panel * run.panel_step + run.first_row * groups.size
+                taps = taken[tuple(np.array(run.taps).T)]  # tap, group, channel read, and written
+                lines = taps[:, groups, :, channels]  # channel written, tap, channel read
+                found[begin : begin + lines.size] = lines.transpose(1, 2, 0).ravel()
+        return found
+
+    def padded(self, bias: Array) -> Array:
+        """Return the bias with zeros behind the last channel."""
+        padded = np.zeros((1, self.recipe.panels * self.columns), self.sums)
+        padded[0, : bias.size] = bias
+        padded += 0
+        return padded
 
 
 class CellsRunner(TileRunner):

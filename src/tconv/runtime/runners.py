@@ -12,11 +12,12 @@ from tconv.plan.overlap import Overlap
 from tconv.plan.planes import Planes
 from tconv.plan.strips import Strips
 from tconv.plan.winograd import Winograd
+from tconv.plan.woven import Woven
 from tconv.problem import Problem
 from tconv.runtime.correlate import CorrelateRunner
 from tconv.runtime.grouped import GroupedRunner, GroupedWeightsRunner
 from tconv.runtime.overlap import OverlapRunner
-from tconv.runtime.panels import CellsRunner, DotsRunner, GatherRunner
+from tconv.runtime.panels import CellsRunner, DotsRunner, GatherRunner, WovenRunner
 from tconv.runtime.planes import PlanesRunner
 from tconv.runtime.sliced import SlicedRunner
 from tconv.runtime.strips import StripsRunner
@@ -33,6 +34,7 @@ RUNNERS: dict[type, Any] = {
     Planes: PlanesRunner,
     Strips: StripsRunner,
     Winograd: WinogradRunner,
+    Woven: WovenRunner,
 }
 
 
