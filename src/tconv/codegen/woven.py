@@ -30,8 +30,10 @@ def multiply_woven(  # noqa: PLR0913 - what a segment reads
     lanes = totals[0].type.count
     places = [first_read(b, woven, channel) for channel in channels]
     if written == lanes:
-        with counted(b, number(read), [*lines, *totals]) as turn:
-            turn.carried = _multiply_each(b, points, turn, panels, places)
+        steps = next(steps for steps in (4, 2, 1) if read % steps == 0)
+        with counted(b, number(read), [*lines, *totals], step=steps) as turn:
+            for step in range(steps):
+                turn.carried = _multiply_each(b, points, turn, panels, places, step)
         return list(turn.carried)
     groups = lanes // written
     part = ir.VectorType(totals[0].type.element, groups * read)
@@ -61,14 +63,15 @@ def first_read(b: ir.IRBuilder, woven: tuple[int, int], channel: ir.Value) -> ir
     return b.mul(b.udiv(channel, number(written)), number(read))
 
 
-def _multiply_each(
+def _multiply_each(  # noqa: PLR0913 - what a step of the loop reads
     b: ir.IRBuilder,
     points: Sequence[ir.Value],
     turn: Turn,
     panels: Sequence[int],
     places: Sequence[ir.Value],
+    step: int,
 ) -> list[ir.Value]:
-    """Add the products of one channel that a group reads."""
+    """Add the products of one channel that a group reads, so many behind the turn's."""
     lines, totals = turn.carried[: len(panels)], turn.carried[len(panels) :]
     lanes = totals[0].type.count
     weights = [
@@ -78,7 +81,8 @@ def _multiply_each(
     ]
     for r, point in enumerate(points):
         for v, where in enumerate(places):
-            row = splat(b, load(b, point, b.add(where, turn.index)), lanes)
+            here = place(b, point, b.add(where, turn.index))
+            row = splat(b, load(b, here, step), lanes)
             at = r * len(places) + v
             totals[at] = fma(b, row, weights[v], totals[at])
     following = (
