@@ -36,7 +36,7 @@ PRICES: dict[str, dict[str, float]] = {
         "loaded": 0.25,  # vectors of points, by taps
         "spread": 0.16, "crossed": 0.28,  # and multiplied, spread over them within quarters or not
         "each": 0.31, "pairs": 0.2,  # read one by one
-        "points": 1.49, "copied": 0.158, "filled": 0.122, "staged": 2.59, "phases": 675.0,
+        "points": 3.0, "copied": 0.158, "filled": 0.122, "staged": 2.59, "phases": 675.0,
     },
     "grouped": {
         "vectors": 0.0468, "apart": 0.0218,  # multiplied; more of taps that share nothing
