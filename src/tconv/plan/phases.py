@@ -48,6 +48,7 @@ class AxisPhases:
             object.__setattr__(self, name, value)
 
 
+@lru_cache(maxsize=16)  # estimates ask for a single image's again and again
 def batch_phases(batch: int) -> AxisPhases:
     """Return the batch as one more axis: blocks of tiny images then hold several."""
     return AxisPhases(batch, batch, 1, 1, 0, ((0, batch),), ((0,),), ((0,),))

@@ -8,6 +8,7 @@ They are for one image, so that its bits do not depend on its company.
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from itertools import product
 
 from tconv.plan.blocks import choose_block
@@ -42,6 +43,7 @@ WAITS = 1.057  # of two stages: several workers wait for each other between them
 Counts = dict[str, float]
 
 
+@lru_cache(maxsize=16)  # the best of each width of vectors is compared once more
 def estimate(name: str, problem: Problem, machine: Machine) -> float:
     """Return about how long an algorithm takes."""
     prices, turns = PRICES[name], machine.turns
