@@ -218,70 +218,55 @@ def _cells(problem: Problem, recipe: Cells, refused: tuple[tuple[str, str], ...]
 
 
 def _dots(problem: Problem, recipe: Dots, refused: tuple[tuple[str, str], ...]) -> Plan:
-    block, lanes = "x".join(map(str, recipe.block)), recipe.lanes
     _, written = channels_of(problem)
-    return Plan(
-        problem, "dots", f"vectors of {lanes} channels read, for few that are written", refused,
-        (
-            Step("pack block", f"{block} points, {recipe.items} work items", 0),
-            Step("dots", f"tiles of {ROWS[written]} points by {written} channels", problem.flops()),
-            Step("store", f"{_epilogue(problem)}layout {_layout(problem)}", 0),
-        ),
-        recipe,
-    )  # fmt: skip
+    how = f"vectors of {recipe.lanes} channels read, for few that are written"
+    tiles = f"tiles of {ROWS[written]} points by {written} channels"
+    return _by_blocks(problem, recipe, refused, ("dots", how, tiles))
 
 
 def _woven(problem: Problem, recipe: Woven, refused: tuple[tuple[str, str], ...]) -> Plan:
-    block = "x".join(map(str, recipe.block))
     groups = f"{recipe.lanes // recipe.written} groups"
     shared = groups if recipe.written < recipe.lanes else "one group"
-    return Plan(
-        problem, "woven", f"vectors of the {recipe.written} channels of {shared}", refused,
-        (
-            Step("pack block", f"{block} points, {recipe.items} work items", 0),
-            Step("woven", f"tiles by {recipe.vectors}x{recipe.lanes}", problem.flops()),
-            Step("store", f"{_epilogue(problem)}layout {_layout(problem)}", 0),
-        ),
-        recipe,
-    )  # fmt: skip
+    how = f"vectors of the {recipe.written} channels of {shared}"
+    tiles = f"tiles by {recipe.vectors}x{recipe.lanes}"
+    return _by_blocks(problem, recipe, refused, ("woven", how, tiles))
 
 
 def _grouped(
     problem: Problem, recipe: Grouped | GroupedWeights, refused: tuple[tuple[str, str], ...]
 ) -> Plan:
-    block = "x".join(map(str, recipe.block))
     panels = f"{recipe.panels} panel{'s' if recipe.panels > 1 else ''}"
-    return Plan(
-        problem, "grouped", f"vectors of {recipe.lanes} groups, {panels}", refused,
-        (
-            Step("pack block", f"{block} points, {recipe.items} work items", 0),
-            Step("grouped", f"tiles of points by {recipe.lanes} groups", problem.flops()),
-            Step("store", f"{_epilogue(problem)}layout {_layout(problem)}", 0),
-        ),
-        recipe,
-    )  # fmt: skip
+    how = f"vectors of {recipe.lanes} groups, {panels}"
+    tiles = f"tiles of points by {recipe.lanes} groups"
+    return _by_blocks(problem, recipe, refused, ("grouped", how, tiles))
 
 
 def _planes(problem: Problem, recipe: Planes, refused: tuple[tuple[str, str], ...]) -> Plan:
-    block = "x".join(map(str, recipe.block))
-    return Plan(
-        problem, "planes", f"vectors of {recipe.lanes} points, for few channels a group", refused,
-        (
-            Step("pack block", f"{block} points, {recipe.items} work items", 0),
-            Step("planes", f"tiles of {recipe.rows} channels by points", problem.flops()),
-            Step("store", f"{_epilogue(problem)}layout {_layout(problem)}", 0),
-        ),
-        recipe,
-    )  # fmt: skip
+    how = f"vectors of {recipe.lanes} points, for few channels a group"
+    tiles = f"tiles of {recipe.rows} channels by points"
+    return _by_blocks(problem, recipe, refused, ("planes", how, tiles))
 
 
 def _strips(problem: Problem, recipe: Strips, refused: tuple[tuple[str, str], ...]) -> Plan:
+    how = "lines of points, several in a tile, for each channel"
+    tiles = f"tiles of lines by {recipe.lanes} points"
+    return _by_blocks(problem, recipe, refused, ("strips", how, tiles))
+
+
+def _by_blocks(
+    problem: Problem,
+    recipe: Dots | Woven | Grouped | GroupedWeights | Planes | Strips,
+    refused: tuple[tuple[str, str], ...],
+    told: tuple[str, str, str],
+) -> Plan:
+    """Return a plan that packs, sums and stores blocks; told are its name, how, and what tiles."""
+    name, how, tiles = told
     block = "x".join(map(str, recipe.block))
     return Plan(
-        problem, "strips", "lines of points, several in a tile, for each channel", refused,
+        problem, name, how, refused,
         (
             Step("pack block", f"{block} points, {recipe.items} work items", 0),
-            Step("strips", f"tiles of lines by {recipe.lanes} points", problem.flops()),
+            Step(name, tiles, problem.flops()),
             Step("store", f"{_epilogue(problem)}layout {_layout(problem)}", 0),
         ),
         recipe,
