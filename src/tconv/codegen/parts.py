@@ -52,7 +52,7 @@ def emit_parts(module: ir.Module, shape: KernelShape, kinds: Kinds) -> Parts:
     emitted: dict[Tile, ir.Function] = {}
 
     def tile_of(rows: int, vectors: int, *, far: bool = False, **flags: bool) -> ir.Function:
-        far = far and kinds.woven is None  # their data is asked for while others are summed
+        far = far and kinds.woven is None  # those ask for no data
         tile = Tile(
             rows, vectors, shape.lanes, shape.dtype,
             far=far, listed=missed, woven=kinds.woven, **flags,

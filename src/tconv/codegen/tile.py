@@ -108,7 +108,7 @@ def emit_tile(module: ir.Module, tile: Tile, *, spread: bool = False) -> ir.Func
     Then come three more: weights that will be read soon, and for how many steps of the depth it
     asks for them in its own, for the second cache.  The first one has no room for what comes
     early: ``spread`` over all steps, it is the elements that each asks for.  The third tells where
-    the last of two vectors lies, in the sums and what they begin with.
+    the last vector lies from the first, in the sums and what they begin with.
 
     It keeps ``rows * vectors`` sums live across both loops and reads each weight vector once, so
     ``rows`` pays for weight loads and ``vectors`` for data loads.  It asks for lines that it writes
@@ -146,7 +146,8 @@ def emit_tile(module: ir.Module, tile: Tile, *, spread: bool = False) -> ir.Func
             origin = place(b, data, load(b, segments, segment.index))
             points = [place(b, origin, offset) for offset in offsets]
         if tile.woven is not None:
-            groups = tile.woven, points, segment.carried, tile.panels, _channels(tile, last)
+            channels = places_of(tile, tile.vectors, last)
+            groups = tile.woven, points, segment.carried, tile.panels, channels
             segment.carried = multiply_woven(b, *groups)
         else:
             ask = partial(_ask_spread if spread else _ask, b, tile, (soon, share, before))
@@ -190,12 +191,6 @@ def _multiply_segment(  # noqa: PLR0913 - what a segment reads
     with counted(b, length, main.carried, first=whole) as rest:
         _multiply_steps(b, tile, points, rest, 1)
     return list(rest.carried)
-
-
-def _channels(tile: Tile, last: ir.Value) -> list[ir.Value]:
-    """Return which channels vectors of a woven tile begin with."""
-    beside: list[ir.Value] = [number(v * tile.lanes) for v in range(tile.vectors)]
-    return [*beside[:-1], last] if tile.vectors > 1 else beside
 
 
 def _begin(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tconv.plan.boxes import within
 from tconv.plan.extent import (
@@ -103,7 +104,11 @@ def _in_place(
     sizes: tuple[int, int],
     merged: int,
 ) -> bool:
-    """Tell whether planes are read where they lie; sizes are channels read, panels written."""
+    """Tell whether planes are read where they lie; sizes are channels read, panels written.
+
+    Those of a single image: what a batch does must not choose the algorithm, and so the bits.
+    """
+    problem = replace(problem, batch=1)
     apart = math.prod(axis.size_in for axis in axes) * numpy_dtype(problem.dtype).itemsize
     plain = all(map(within, axes)) and not widened(problem)
     tiles = sizes[1] * axes[-1].step_out // merged

@@ -18,6 +18,7 @@ from tconv.plan.blocks import (
     shrink,
     spread,
 )
+from tconv.plan.extent import channels_last
 from tconv.plan.gather import (
     Scratch,
     axis_numbers,
@@ -110,8 +111,7 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
     if problem.wanted is Operand.COARSE:
         depth, wanted = wanted, depth
     last = axes[-1]
-    beside = problem.layout(problem.wanted).words[-1] != "x"
-    rows, merged = choose_tile(wanted, last, machine, lanes, beside=beside)
+    rows, merged = choose_tile(wanted, last, machine, lanes, beside=channels_last(problem))
     panels = -(-wanted // rows)
     # Whole vectors of channels on both sides: fewer are packed and stored one by one.
     chunk = min(problem.groups, -(-2 * lanes // min(depth, wanted)))

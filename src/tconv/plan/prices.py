@@ -2,7 +2,8 @@
 
 The prices were fitted to some thousand layers, timed on one machine (AVX2) with each algorithm that
 can do them; what matters is how times compare.  On another one with AVX-512 (Zen 4) a fit to 2600
-timings chose no better than these, with two turns for each vector.
+timings chose no better than these, with two turns for each vector; those of woven groups are that
+machine's.
 """
 
 PRICES: dict[str, dict[str, float]] = {

@@ -6,6 +6,7 @@ Points are packed with all their channels, or read where they lie, and written a
 
 from dataclasses import dataclass, replace
 
+from tconv.plan.extent import channels_last
 from tconv.plan.gather import Gather, plan_gather
 from tconv.plan.gather_blocks import beside
 from tconv.plan.machine import Machine
@@ -44,5 +45,4 @@ def groups_share(problem: Problem, machine: Machine) -> bool:
     lanes = machine.lanes(problem.dtype)
     whole = written > 1 and lanes % written == 0 and problem.groups * written >= lanes
     fits = read <= written or written == lanes
-    last = str(problem.layout(problem.wanted)).endswith("x")
-    return problem.groups > 1 and beside(problem) and not last and whole and fits
+    return problem.groups > 1 and beside(problem) and channels_last(problem) and whole and fits
