@@ -8,16 +8,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tconv.codegen.activation import activated
-from tconv.codegen.block import (
-    Block,
-    KernelShape,
-    Record,
-    TransformShape,
-    emit_block,
-    emit_pack_region,
-)
-from tconv.codegen.block_lines import each_line, from_start, line_ends, stores
+from tconv.codegen.block import Block, KernelShape, Record, TransformShape, emit_block
 from tconv.codegen.build import (
     FLOATS,
     I64,
@@ -30,12 +21,17 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
+from tconv.codegen.patch_places import Patches
 from tconv.codegen.patches import emit_transform_data, emit_transform_result
 from tconv.codegen.points import settle_phase
 from tconv.codegen.rows import emit_pack_row, emit_store_row
 from tconv.codegen.tile import Tile, emit_tile
+from tconv.codegen.winograd_data import emit_data
 from tconv.codegen.winograd_products import Place, emit_products
+from tconv.codegen.winograd_results import Panel, begin_results, emit_results, find_targets
 from tconv.plan.winograd import ARRAYS, FIELDS, MULTIPLY, TRANSFORM, WHOLE, ZEROS
+
+TABLES = ("rows", "places", "reads", "writes", "images", "zeros", "points", "targets", "lists")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,24 +68,33 @@ def emit_winograd(module: ir.Module, baked: TransformShape) -> ir.Function:
     task = _task(b, r, item)
     block, group = emit_block(b, r, b.add(r.first_box, task.box), begins=True)
     where = _find(b, r, shape, scratch, (group, task.box))
-    patches = _fill_tables(b, r, block, where, shape.columns)
-    _emit_data(b, r, shape, parts, block, where, patches, task.slabs)
+    count = _fill_tables(b, r, block, where, (shape.columns, len(forms) + 1))
+    patches = Patches(b, r, forms, block, (where.points, count))
+    emit_data(
+        b, r, shape, (parts.pack_row, parts.transform_data), block, where, patches, task.slabs
+    )
     points = math.prod(form.points for form in forms)
     first = b.add(r.first_panel, b.mul(task.chunk, r.panels_a_chunk))
     last = smaller(b, b.add(first, r.panels_a_chunk), r.panels)
     passes = b.sdiv(b.add(b.sub(last, first), b.sub(r.panels_a_pass, number(1))), r.panels_a_pass)
+    written = begin_results(b, r, shape, where, patches)
+    in_place = b.icmp_signed(">", written.outputs, number(0))
     with counted(b, task.outer_phases) as phase:
         lines = settle_phase(b, r, block, phase.index)
         needed = b.select(b.icmp_signed(">", lines, number(0)), passes, number(0))
+        with b.if_then(in_place):
+            find_targets(b, r, where, patches, phase.index)
         with counted(b, needed) as turn:
             start = b.add(first, b.mul(turn.index, r.panels_a_pass))
-            count = smaller(b, b.sub(last, start), r.panels_a_pass)
+            some = smaller(b, b.sub(last, start), r.panels_a_pass)
             emit_products(b, r, shape, parts.tiles, where, points,
-                      (phase.index, start, count, patches))  # fmt: skip
-            with counted(b, count) as panel:
-                _transform_back(b, r, parts.transform_result, where, panel.index, patches)
-                _store_panel(b, r, parts.store_row, block, where, lines,
-                             (phase.index, b.add(start, panel.index), shape.columns))  # fmt: skip
+                          (phase.index, start, some, count), written)  # fmt: skip
+            with counted(b, some) as panel:
+                channel = b.mul(b.add(start, panel.index), number(shape.columns))
+                used = smaller(b, b.sub(r.columns, channel), number(shape.columns))
+                these = Panel(phase.index, panel.index, channel, used), written, lines
+                functions = parts.transform_result, parts.store_row
+                emit_results(b, r, shape, functions, block, where, patches, these)
     b.ret_void()
     return made
 
@@ -139,14 +144,14 @@ def _find(
     pointer = FLOATS[shape.dtype].as_pointer()
     floats = {
         name: place(b, scratch, getattr(r, f"scratch_{name}"))
-        for name in ("data", "products", "sums")
+        for name in ("data", "products", "sums", "nothing", "nowhere")
     }
     shared = place(b, r.pointer_to("shared", pointer), b.mul(box, r.slot))
     alone = b.icmp_signed("==", r.stage, number(WHOLE))
     floats["data"] = b.select(alone, floats["data"], shared)
     tables = {
         name: b.bitcast(place(b, scratch, getattr(r, f"scratch_{name}")), I64.as_pointer())
-        for name in ("rows", "places", "reads", "writes", "images", "zeros")
+        for name in TABLES
     }
     stored = STORED[shape.dtype].as_pointer()
     padded = b.mul(r.panels, number(shape.columns))
@@ -161,8 +166,14 @@ def _find(
     )
 
 
-def _fill_tables(b: ir.IRBuilder, r: Record, block: Block, where: Place, columns: int) -> ir.Value:
-    """Note for every patch of the block what it reads and writes; return how many there are."""
+def _fill_tables(
+    b: ir.IRBuilder, r: Record, block: Block, where: Place, sizes: tuple[int, int]
+) -> ir.Value:
+    """Note for every patch of the block what it reads and writes; return how many there are.
+
+    The sizes are the columns of a panel, and axes with the batch.
+    """
+    columns, rank = sizes
     store(b, block.start, block.starts, r.outer)
     store(b, block.stop, block.stops, r.outer)
     axes = b.add(r.outer, number(1))
@@ -183,6 +194,8 @@ def _fill_tables(b: ir.IRBuilder, r: Record, block: Block, where: Place, columns
                 b.mul(b.sdiv(here, apart), apart), b.sub(r.at("patch_points", d), number(1))
             )
             point = b.add(here, behind)
+            column = b.add(b.mul(patch.index, number(rank)), d)
+            store(b, b.add(load(b, block.starts, d), point), where.points, column)
             axis.carried = [
                 b.sdiv(rest, count),
                 b.add(read, b.mul(point, r.at("read_steps", d))),
@@ -203,75 +216,3 @@ def _fill_tables(b: ir.IRBuilder, r: Record, block: Block, where: Place, columns
         store(b, number(0), where.rows, index)
         store(b, r.nowhere, where.places, index)
     return patches
-
-
-def _emit_data(  # noqa: PLR0913 - what of which block
-    b: ir.IRBuilder,
-    r: Record,
-    shape: KernelShape,
-    parts: _Parts,
-    block: Block,
-    where: Place,
-    patches: ir.Value,
-    slabs: tuple[ir.Value, ir.Value],
-) -> None:
-    """Pack and transform what the block reads, slab of channels by slab."""
-    with counted(b, slabs[1], first=slabs[0]) as slab:
-        first = b.mul(slab.index, r.slab)
-        channels = smaller(b, b.sub(r.depth, first), r.slab)
-        source = place(b, where.source, b.mul(first, r.source_c))
-        emit_pack_region(b, r, parts.pack_row, block, where.scratch, source, (channels, r.slab))
-        vectors = b.sdiv(b.add(channels, number(shape.lanes - 1)), number(shape.lanes))
-        with counted(b, patches) as patch:
-            region = place(b, where.scratch, load(b, where.reads, patch.index))
-            row = place(b, where.data, b.add(load(b, where.rows, patch.index), first))
-            with counted(b, r.parts) as part:
-                read = place(b, region, r.at("part_reads", part.index))
-                target = place(b, row, b.mul(part.index, r.part_pitch))
-                b.call(parts.transform_data, [target, read, r.patch_reads, r.point_pitch, vectors])
-
-
-def _transform_back(  # noqa: PLR0913 - what of which panel
-    b: ir.IRBuilder,
-    r: Record,
-    transform_result: ir.Function,
-    where: Place,
-    panel: ir.Value,
-    patches: ir.Value,
-) -> None:
-    """Turn a panel's products into sums, phases of the last axis side by side."""
-    flags = r.pointer_to("flags", I64.as_pointer())
-    with counted(b, r.phases) as x, counted(b, patches) as patch:
-        index = b.add(b.mul(x.index, r.panels_a_pass), panel)
-        begin = b.add(b.mul(index, r.panel_pitch), load(b, where.places, patch.index))
-        shift = b.mul(x.index, b.sdiv(r.at("write_steps", r.outer), r.step_out))
-        target = place(b, where.sums, b.add(load(b, where.writes, patch.index), shift))
-        flag = place(b, flags, load(b, where.images, patch.index))
-        read = place(b, where.products, begin)
-        b.call(transform_result, [target, read, r.patch_writes, r.product_pitch, flag])
-
-
-def _store_panel(  # noqa: PLR0913 - which panel of what
-    b: ir.IRBuilder,
-    r: Record,
-    store_row: ir.Function,
-    block: Block,
-    where: Place,
-    lines: ir.Value,
-    numbers: tuple[ir.Value, ir.Value, int],
-) -> None:
-    """Store the panel's lines, all phases of the last axis side by side."""
-    phase, panel, columns = numbers
-    channel = b.mul(panel, number(columns))
-    used = smaller(b, b.sub(r.columns, channel), number(columns))
-    begin, point, length = line_ends(b, r, block)
-    start = b.add(b.mul(point, r.target_x), b.mul(channel, r.target_c))
-    walks = (
-        from_start(b, r, block, lambda d: r.at("write_steps", d)),
-        stores(b, r, block, phase, start),
-    )
-    with each_line(b, r, block, lines, *walks) as (_, (read, offset)):
-        sums = place(b, where.sums, b.add(read, b.mul(begin, number(columns))))
-        left = activated(b, r, sums, place(b, where.bias, channel), (length, used, number(columns)))
-        steps = [r.target_x, r.target_c, number(columns)]
-        b.call(store_row, [place(b, where.target, offset), sums, left, length, used, *steps])

@@ -1,12 +1,12 @@
 """The products of Winograd's algorithm: one matrix product for each point of the transform."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
 from tconv.codegen.block import KernelShape, Record
-from tconv.codegen.build import I64, counted, number, place, smaller
+from tconv.codegen.build import I64, counted, load, number, place, prefetch, smaller
 from tconv.codegen.rows import zero_fill
 
 
@@ -24,10 +24,25 @@ class Place:
     writes: ir.Value  # where its sums go,
     images: ir.Value  # and of which image it is
     zeros: ir.Value  # where every sum starts
+    points: ir.Value  # its first point on each axis, by patch,
+    targets: ir.Value  # and where the target has it
+    lists: ir.Value  # of spots
+    nothing: ir.Value  # zeros to read, and what nobody reads
+    nowhere: ir.Value
     source: ir.Value
     target: ir.Value
     weights: ir.Value
     bias: ir.Value
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What is written in place: where the target begins, and its patches; their outputs."""
+
+    target: ir.Value
+    targets: ir.Value
+    places: ir.Value  # of outputs, from the first one
+    outputs: ir.Value  # how many are asked for
 
 
 def emit_products(  # noqa: PLR0913 - which panels of what
@@ -38,8 +53,12 @@ def emit_products(  # noqa: PLR0913 - which panels of what
     where: Place,
     points: int,
     numbers: tuple[ir.Value, ir.Value, ir.Value, ir.Value],
+    lines: Written,
 ) -> None:
-    """Multiply at every point of the transform, for some panels of a phase."""
+    """Multiply at every point of the transform, for some panels of a phase.
+
+    Meanwhile lines that will be written are asked for: at a point an output of each patch.
+    """
     phase, start, panels, count = numbers
     columns = number(shape.columns)
     last = b.sub(panels, number(1))
@@ -52,6 +71,8 @@ def emit_products(  # noqa: PLR0913 - which panels of what
 
     with counted(b, number(points)) as point:
         data = place(b, where.data, b.mul(point.index, r.point_pitch))
+        spot = smaller(b, point.index, number(points - 1))
+        written = replace(lines, target=place(b, lines.target, load(b, lines.places, spot)))
         products = place(b, where.products, b.mul(point.index, r.product_pitch))
         with counted(b, r.phases) as x, counted(b, panels) as panel:
             both = b.add(b.mul(phase, r.phases), x.index)
@@ -68,6 +89,9 @@ def emit_products(  # noqa: PLR0913 - which panels of what
                 soon=matrix(after, b.add(start, b.select(goes_on, turn, number(0)))),
                 segments=place(b, r.segments, r.at("segment_start", entry)),
                 count=r.at("segment_count", entry),
+                written=place(b, written.target, b.mul(here, columns)),
+                targets=place(b, written.targets, b.mul(x.index, count)),
+                asked=b.icmp_signed("<", point.index, written.outputs),
             )
             with b.if_else(b.icmp_signed(">", run.count, number(0)), likely=True) as (some, none):
                 with some:
@@ -79,6 +103,10 @@ def emit_products(  # noqa: PLR0913 - which panels of what
 @dataclass(frozen=True, slots=True)
 class _Run:
     """One matrix product: a panel at a point."""
+
+    written: ir.Value  # where the target has an output of patches, each from its first place on
+    targets: ir.Value
+    asked: ir.Value  # whether to ask for them
 
     products: ir.Value
     data: ir.Value
@@ -128,13 +156,19 @@ def _run_parts(  # noqa: PLR0913 - what of which panel
         segments = place(b, run.segments, segment)
         share = b.mul(each, b.mul(count, depth))
 
-        def call(tile: ir.Function, here: ir.Value, turn: ir.Value) -> None:
+        asked = b.and_(run.asked, b.not_(begun))
+
+        def call(tile: ir.Function, size: int, here: ir.Value, turn: ir.Value) -> None:
             tables = [
                 place(b, where.places, here),
                 place(b, start_places, b.and_(here, mask)),
                 place(b, where.rows, here),
             ]
             ahead = place(b, soon, b.mul(turn, share))
+            with b.if_then(asked), counted(b, number(size)) as row:
+                patch = smaller(b, b.add(here, row.index), b.sub(rows, number(1)))
+                first = b.ashr(load(b, run.targets, patch), number(1))
+                prefetch(b, place(b, run.written, first), write=True)
             b.call(
                 tile,
                 [
@@ -157,7 +191,7 @@ def _run_parts(  # noqa: PLR0913 - what of which panel
 
 def _run_tiles(
     b: ir.IRBuilder,
-    call: Callable[[ir.Function, ir.Value, ir.Value], None],
+    call: Callable[[ir.Function, int, ir.Value, ir.Value], None],
     tiles: Sequence[ir.Function],
     sizes: Sequence[int],
     count: ir.Value,
@@ -168,7 +202,7 @@ def _run_tiles(
     rest = b.sub(count, b.mul(whole, large))
     whole = b.add(whole, b.zext(b.icmp_signed(">", rest, small), I64))
     with counted(b, whole) as run:
-        call(tiles[0], b.mul(run.index, large), run.index)
+        call(tiles[0], sizes[0], b.mul(run.index, large), run.index)
     done = b.mul(whole, large)
     with b.if_then(b.icmp_signed("<", done, count)):
-        call(tiles[1], done, whole)
+        call(tiles[1], sizes[1], done, whole)

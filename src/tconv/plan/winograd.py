@@ -53,6 +53,8 @@ SCALARS = (
     "scratch_data", "scratch_products", "scratch_sums",
     "scratch_rows", "scratch_places", "scratch_reads", "scratch_writes", "scratch_images",
     "scratch_zeros",
+    "scratch_points", "scratch_targets", "scratch_lists",  # of what is read or written in place
+    "scratch_nothing", "scratch_nowhere",  # what there is of arrays outside of them
 )  # fmt: skip
 """The numbers of a record, in order."""
 
@@ -69,6 +71,7 @@ ARRAYS = (
     # one for each spatial axis: what a neighbour in a patch adds there
     "patch_reads", "patch_writes",
     "part_reads",  # where each phase read begins in the region
+    "part_places",  # the same in points of the source: one for each phase read and axis
     # one for each phase of all axes together and point: which parts are multiplied, where the
     # weights of all panels begin, and which product comes next
     "segment_start", "segment_count", "matrix_start", "matrix_next",
@@ -80,6 +83,7 @@ FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
 SPARE_ROWS = 8  # entries for the rows of a last tile that there are no points for
 WHOLE, TRANSFORM, MULTIPLY = range(3)  # stages: all there is to do for a box, or a half of it
+LISTS = 4  # of the places of a patch's spots: read, written, summed, and of one at a border
 ZEROS = 32  # entries: two vectors, and a table for the rows of a tile
 SHORT_POINT = 128  # channels that are packed all together where they lie side by side
 LINE = 16  # elements that keep rows, points and matrices out of each other's way in caches
@@ -221,6 +225,11 @@ def plan_winograd(
         "scratch_writes": scratch.take_table(patches),
         "scratch_images": scratch.take_table(patches),
         "scratch_zeros": scratch.take_table(ZEROS),
+        "scratch_points": scratch.take_table(patches * len(axes)),
+        "scratch_targets": scratch.take_table(phases * patches),
+        "scratch_lists": scratch.take_table(LISTS * points),
+        "scratch_nothing": scratch.take(part_pitch),
+        "scratch_nowhere": scratch.take(width),
     }
     assert region == 0  # noqa: S101 - kernels find the region where scratch begins
     read_steps = [axis.phases.step_in * pitch for axis, pitch in zip(axes, pitches, strict=True)]
@@ -244,6 +253,9 @@ def plan_winograd(
         "part_reads": [
             sum(part * pitch for part, pitch in zip(combination, pitches, strict=True))
             for combination in product(*(axis.parts for axis in axes))
+        ],
+        "part_places": [
+            part for parts in product(*(axis.parts for axis in axes)) for part in parts
         ],
         "segment_start": list(used.starts),
         "segment_count": list(used.counts),
