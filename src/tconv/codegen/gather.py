@@ -81,6 +81,8 @@ def emit_gather(module: ir.Module, shape: KernelShape, kinds: Kinds = Kinds()) -
             count = b.sub(groups, group)
             together = b.select(fused, count, number(1))
             every = b.and_(fused, b.icmp_signed("==", together, r.groups))
+            if kinds.woven:  # panels take turns at the channels of all groups
+                every = read_in_place(b, r, shape, box)
             with b.if_then(b.and_(every, b.icmp_signed("!=", r.afar, number(0)))):
                 source = r.pointer_to("source", STORED[shape.dtype].as_pointer())
                 touch_region(b, r, box, source, STORED_BYTES[shape.dtype])

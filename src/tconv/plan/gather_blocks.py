@@ -101,13 +101,15 @@ def split_gather(
     return Split(
         panels, wide, joined, block, blocks, chunks, phase_chunks(problem, axes, items),
         boxes, apart, at_once, in_turn, chosen, unpacked,
-        _waits(problem, axes[-1]) and problem.bytes() > machine.l3 // AFAR,
+        _waits(problem, axes[-1], summed) and problem.bytes() > machine.l3 // AFAR,
     )  # fmt: skip
 
 
-def _waits(problem: Problem, last: AxisPhases) -> bool:
-    """Tell whether machines do not foresee what strided points read: in turns, or with gaps."""
-    return last.step_in > 1 and (problem.groups > 1 or needed_residues(last) != EVERY)
+def _waits(problem: Problem, last: AxisPhases, summed: int | None) -> bool:
+    """Tell whether machines do not foresee what points read: groups in turns, or with gaps."""
+    if problem.groups > 1 or summed is not None:
+        return True
+    return last.step_in > 1 and needed_residues(last) != EVERY
 
 
 def _groups_at_once(groups: int, point: int, blocks: int) -> int:
