@@ -70,6 +70,7 @@ def emit_gather(module: ir.Module, shape: KernelShape, kinds: Kinds = Kinds()) -
     if kinds.missed:
         zero_fill(b, place(b, scratch, r.scratch_nothing), r.most_depth, shape.dtype)
     boxes = b.select(b.icmp_signed("!=", r.in_place, number(0)), r.boxes, number(1))
+    woven = kinds.woven is not None
     group = b.mul(b.add(b.mul(later, r.groups_in_turn), mine), r.groups_at_once)
     groups = smaller(b, b.add(group, r.groups_at_once), r.groups)
     with counted(b, boxes) as turn:
@@ -81,11 +82,8 @@ def emit_gather(module: ir.Module, shape: KernelShape, kinds: Kinds = Kinds()) -
             count = b.sub(groups, group)
             together = b.select(fused, count, number(1))
             every = b.and_(fused, b.icmp_signed("==", together, r.groups))
-            if kinds.woven:  # panels take turns at the channels of all groups
-                every = read_in_place(b, r, shape, box)
-            with b.if_then(b.and_(every, b.icmp_signed("!=", r.afar, number(0)))):
-                source = r.pointer_to("source", STORED[shape.dtype].as_pointer())
-                touch_region(b, r, box, source, STORED_BYTES[shape.dtype])
+            # Woven panels take turns at the channels of all groups.
+            _touch_first(b, r, shape, box, read_in_place(b, r, shape, box) if woven else every)
             with counted(b, b.select(fused, number(1), count)) as one:
                 mine = b.add(group, one.index)
                 data_number = b.add(b.mul(rest, r.groups), mine)
@@ -103,6 +101,15 @@ def emit_gather(module: ir.Module, shape: KernelShape, kinds: Kinds = Kinds()) -
         b.fence("seq_cst")  # others may read results when this work item is done
     b.ret_void()
     return made
+
+
+def _touch_first(
+    b: ir.IRBuilder, r: Record, shape: KernelShape, box: Block, in_turns: ir.Value
+) -> None:
+    """Touch what a box reads in order, if it is read in turns and comes from afar."""
+    with b.if_then(b.and_(in_turns, b.icmp_signed("!=", r.afar, number(0)))):
+        source = r.pointer_to("source", STORED[shape.dtype].as_pointer())
+        touch_region(b, r, box, source, STORED_BYTES[shape.dtype])
 
 
 def _some_phases(

@@ -13,6 +13,7 @@ from tconv.plan.extent import (
     packed_points,
     widened,
 )
+from tconv.plan.gather_blocks import AFAR
 from tconv.plan.machine import Machine
 from tconv.plan.overlap import channels_of
 from tconv.plan.phases import AxisPhases, batch_phases, even_phases
@@ -63,7 +64,9 @@ def count_planes(problem: Problem, machine: Machine) -> dict[str, float]:
         packed_points(outer, block[:-1], last=True) * parts * last.step_in * needed_share(last)
     )
     share = loaded * rows / min(rows * merged, MOST_ROWS)
-    found: dict[str, float] = {"rows": loaded * rows, "vectors": share, "filled": every - stored}
+    afar = beside and problem.groups * every * item > machine.l3 // AFAR
+    filled = "filled_afar" if afar else "filled"
+    found: dict[str, float] = {"rows": loaded * rows, "vectors": share, filled: every - stored}
     if rows < written:  # tiles of fewer rows take more vectors at a time
         slower = loaded * rows * tile_of(rows, longest(last), lanes, most_rows(machine))[1]
         found |= {"rows": slower, "vectors": slower / MOST_ROWS}

@@ -26,7 +26,8 @@ PRICES: dict[str, dict[str, float]] = {
         "each": 0.628, "each_beside": 0.301, "short": 0.988,  # elements stored one by one
         "merged": 0.302, "merged_beside": 0.442,  # phase by phase
         "stored": 0.0,  # by whole vectors: tiles pay for them
-        "filled": 0.2, "phases": 350.0,
+        "filled": 0.2, "filled_afar": 0.8,  # that no tap reaches; by channels, of large results
+        "phases": 350.0,
     },
     "dots": {
         "multiplied": 0.18, "runs": 0.344, "points": 2.32, "sums": 0.352,

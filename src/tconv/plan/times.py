@@ -18,6 +18,7 @@ from tconv.plan.extent import (
     blocks_of,
     channels_last,
     multiplied,
+    needed_share,
     over_phases,
     packed_points,
     widened,
@@ -104,13 +105,17 @@ def _gather(problem: Problem, machine: Machine) -> Counts:
         turns = groups > 1 and panels == 1 and packed == 0 and ends < 1
         ends = ends if turns else 1
         near = last.step_in == 1 or groups * source * read * item <= NEAR * machine.l2
-        touched = _touched(axes, read * item)
+        touched = _touched(axes, read * item) if groups > 1 and not (turns and near) else 0
+        shared = 0.0  # lines of the result that each group writes a part of, from afar
+        if not turns and written * item % LINE and groups * every * written > NEAR * machine.l2:
+            shared = every * (1 + written * item / LINE) if groups > 1 else 0
         found |= {
             "copied": packed,
             "filled_points": every - points,
             "runs": found["runs"] * (not turns),
             "phases": found["phases"] * (boxes if turns else 1),
-            "lines" if near else "far_lines": touched if groups > 1 and not (turns and near) else 0,
+            "lines": touched if near else 0,
+            "far_lines": shared + (0 if near else touched),
             "staged": points * ends if written < lanes or widened(problem) else 0,
         }
     else:
@@ -234,7 +239,8 @@ def _overlap(problem: Problem, machine: Machine) -> Counts:
     length, image = -(-last.size_in // last.step_in), math.prod(axis.size_in for axis in axes)
     moved = vectors * len(taps) * read if residues and beside else 0
     found["short"] = moved * (length < lanes)
-    large = image * read * machine.vector_bytes > lanes * machine.l3 // LARGE
+    source = problem.groups * image * read * machine.vector_bytes // lanes
+    large = source > machine.l3 // LARGE
     found["far"] = moved * (large and length < FEW_VECTORS * lanes)
     return {what: problem.groups * count for what, count in found.items()} | {"stages": 1}
 
@@ -294,4 +300,4 @@ def _listed(axes: Sequence[AxisPhases], read: int, row: int, machine: Machine) -
 
 def _touched(axes: Sequence[AxisPhases], point: int) -> float:
     """Return how many cache lines of the source a group's points touch, of so many bytes each."""
-    return math.prod(axis.size_in for axis in axes) * (1 + point / LINE)
+    return math.prod(axis.size_in * needed_share(axis) for axis in axes) * (1 + point / LINE)

@@ -98,7 +98,10 @@ class TileRunner(PanelRunner):
         depth, outer = record[fields["depth"]], record[fields["outer"]]
         item, line = self.sums.itemsize, record[fields["target_x"]]
         begin = record[fields["target_steps"]]
-        written = (item * step for step in (*record[begin : begin + outer], line, self.columns))
+        steps = [*record[begin : begin + outer], line, self.columns]
+        if self.problem.groups > 1:
+            steps.append(record[fields["columns"]])  # or groups share lines
+        written = (item * step for step in steps)
         record[fields["stream"]] *= flows(written, item * line * record[fields["step_out"]])
         apart, channel = record[fields["source_x"]], record[fields["source_c"]]
         if self.dtype != self.sums or (channel != 1 and depth > 1):
