@@ -48,12 +48,6 @@ class Lists:
     border: ir.Value  # of one at a border, which is read or written at the time
 
 
-def lists_of(b: ir.IRBuilder, r: Record, begin: ir.Value) -> Lists:
-    """Return the lists in a table that begins there."""
-    points = b.sdiv(r.panel_pitch, r.product_pitch)
-    return Lists(*(place(b, begin, b.mul(number(index), points)) for index in range(LISTS)))
-
-
 def fill_steps(
     b: ir.IRBuilder, table: ir.Value, sizes: Sequence[int], steps: Sequence[ir.Value]
 ) -> None:
@@ -120,6 +114,11 @@ class Patches:
         self.boxes_written = [1, *(form.outputs for form in forms)]
         self.outputs = math.prod(self.boxes_written)
         self.shared = math.prod(self.boxes_read) / self.outputs  # patches that read a point
+
+    def lists(self, begin: ir.Value) -> Lists:
+        """Return the lists in a table that begins there."""
+        points = math.prod(self.boxes_read)
+        return Lists(*(place(self.b, begin, index * points) for index in range(LISTS)))
 
     def of_record(self, name: str) -> list[ir.Value]:
         """Return the numbers of all axes but the batch."""

@@ -10,7 +10,6 @@ from tconv.codegen.patch_places import (
     fill_steps,
     first_place,
     list_places,
-    lists_of,
 )
 from tconv.codegen.rows import zero_fill
 from tconv.codegen.winograd_products import Place
@@ -34,7 +33,7 @@ def emit_data(  # noqa: PLR0913 - what of which block
     much of what they read: that is soon packed, and near then.
     """
     pack_row, transform = functions
-    lists = lists_of(b, r, where.lists)
+    lists = patches.lists(where.lists)
     plain = STORED[shape.dtype] == FLOATS[shape.dtype]
     if not plain or patches.shared > MOST_SHARED:
         _transform_packed(b, r, (pack_row, transform), block, where, patches, slabs)
@@ -76,7 +75,7 @@ def _transform_packed(  # noqa: PLR0913 - as above
 ) -> None:
     """Pack and transform what the block reads, slab of channels by slab."""
     pack_row, transform = functions
-    places = lists_of(b, r, where.lists).read
+    places = patches.lists(where.lists).read
     fill_steps(b, places, patches.boxes_read[1:], patches.of_record("patch_reads"))
     with counted(b, slabs[1], first=slabs[0]) as slab:
         first = b.mul(slab.index, r.slab)

@@ -1,12 +1,13 @@
 """The products of Winograd's algorithm: one matrix product for each point of the transform."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import dataclass
 
 from llvmlite import ir
 
 from tconv.codegen.block import KernelShape, Record
-from tconv.codegen.build import I64, counted, load, number, place, prefetch, smaller
+from tconv.codegen.build import I64, advancing, counted, load, number, place, prefetch, smaller
 from tconv.codegen.rows import zero_fill
 
 
@@ -60,8 +61,11 @@ def emit_products(  # noqa: PLR0913 - which panels of what
     Meanwhile lines that will be written are asked for: at a point an output of each patch.
     """
     phase, start, panels, count = numbers
-    columns = number(shape.columns)
+    columns, large = number(shape.columns), number(shape.rows[0])
     last = b.sub(panels, number(1))
+    # Divisions take longer than all else that comes before a small product.
+    calls = b.sdiv(b.add(count, b.sub(large, number(1))), large)
+    each = b.sdiv(b.add(columns, b.sub(calls, number(1))), calls)
 
     def matrix(entry: ir.Value, panel: ir.Value) -> ir.Value:
         size = b.mul(b.mul(r.at("segment_count", entry), r.depth), columns)
@@ -71,8 +75,7 @@ def emit_products(  # noqa: PLR0913 - which panels of what
 
     with counted(b, number(points)) as point:
         data = place(b, where.data, b.mul(point.index, r.point_pitch))
-        spot = smaller(b, point.index, number(points - 1))
-        written = replace(lines, target=place(b, lines.target, load(b, lines.places, spot)))
+        written = place(b, lines.target, load(b, lines.places, point.index))
         products = place(b, where.products, b.mul(point.index, r.product_pitch))
         with counted(b, r.phases) as x, counted(b, panels) as panel:
             both = b.add(b.mul(phase, r.phases), x.index)
@@ -89,9 +92,10 @@ def emit_products(  # noqa: PLR0913 - which panels of what
                 soon=matrix(after, b.add(start, b.select(goes_on, turn, number(0)))),
                 segments=place(b, r.segments, r.at("segment_start", entry)),
                 count=r.at("segment_count", entry),
-                written=place(b, written.target, b.mul(here, columns)),
-                targets=place(b, written.targets, b.mul(x.index, count)),
-                asked=b.icmp_signed("<", point.index, written.outputs),
+                each=each,
+                written=place(b, written, b.mul(here, columns)),
+                targets=place(b, lines.targets, b.mul(x.index, count)),
+                asked=b.icmp_signed("<", point.index, lines.outputs),
             )
             with b.if_else(b.icmp_signed(">", run.count, number(0)), likely=True) as (some, none):
                 with some:
@@ -104,16 +108,16 @@ def emit_products(  # noqa: PLR0913 - which panels of what
 class _Run:
     """One matrix product: a panel at a point."""
 
-    written: ir.Value  # where the target has an output of patches, each from its first place on
-    targets: ir.Value
-    asked: ir.Value  # whether to ask for them
-
     products: ir.Value
     data: ir.Value
     weights: ir.Value
     soon: ir.Value  # the weights of the next product
     segments: ir.Value
     count: ir.Value  # of segments
+    each: ir.Value  # elements of what comes soon that a tile asks for in each step
+    written: ir.Value  # where the target has an output of patches, each from its first place on
+    targets: ir.Value
+    asked: ir.Value  # whether to ask for them
 
 
 def _run_parts(  # noqa: PLR0913 - what of which panel
@@ -130,32 +134,30 @@ def _run_parts(  # noqa: PLR0913 - what of which panel
     Meanwhile the next part is fetched, each tile asking for its share.
     """
     columns = number(shape.columns)
-    turns = b.sdiv(b.add(run.count, b.sub(r.part_segments, number(1))), r.part_segments)
-    cuts = b.sdiv(b.add(r.depth, b.sub(r.part_depth, number(1))), r.part_depth)
-    large = number(shape.rows[0])
-    calls = b.sdiv(b.add(rows, b.sub(large, number(1))), large)
-    each = b.sdiv(b.add(columns, b.sub(calls, number(1))), calls)
-    with counted(b, turns) as turn, counted(b, cuts) as cut:
-        segment, inside = b.mul(turn.index, r.part_segments), b.mul(cut.index, r.part_depth)
+    none = number(0)
+    with ExitStack() as stack:
+        turn = stack.enter_context(advancing(b, none, run.count))
+        segment, turn.following = turn.index, b.add(turn.index, r.part_segments)
+        cut = stack.enter_context(advancing(b, none, r.depth))
+        inside, cut.following = cut.index, b.add(cut.index, r.part_depth)
         count = smaller(b, b.sub(run.count, segment), r.part_segments)
         depth = smaller(b, b.sub(r.depth, inside), r.part_depth)
         skipped = b.mul(b.add(b.mul(segment, r.depth), inside), columns)
         weights = place(b, run.weights, skipped)
         ends = b.and_(
-            b.icmp_signed("==", b.add(turn.index, number(1)), turns),
-            b.icmp_signed("==", b.add(cut.index, number(1)), cuts),
+            b.icmp_signed(">=", turn.following, run.count),
+            b.icmp_signed(">=", cut.following, r.depth),
         )
         taken = b.mul(b.mul(count, depth), columns)
         soon = b.select(ends, run.soon, place(b, weights, taken))
-        begun = b.icmp_signed("!=", b.or_(turn.index, cut.index), number(0))
+        begun = b.icmp_signed("!=", b.or_(segment, inside), none)
         zero = b.bitcast(where.zeros, run.data.type)
         start = b.select(begun, run.products, zero)
         mask = b.sext(begun, I64)
         start_places = b.select(begun, where.places, where.zeros)
         data = place(b, run.data, inside)
         segments = place(b, run.segments, segment)
-        share = b.mul(each, b.mul(count, depth))
-
+        share = b.mul(run.each, b.mul(count, depth))
         asked = b.and_(run.asked, b.not_(begun))
 
         def call(tile: ir.Function, size: int, here: ir.Value, turn: ir.Value) -> None:
@@ -181,7 +183,7 @@ def _run_parts(  # noqa: PLR0913 - what of which panel
                     count,
                     depth,
                     ahead,
-                    each,
+                    run.each,
                     number(shape.lanes),
                 ],
             )

@@ -24,7 +24,6 @@ from tconv.codegen.patch_places import (
     fill_steps,
     first_place,
     list_places,
-    lists_of,
 )
 from tconv.codegen.winograd_products import Place, Written
 
@@ -43,7 +42,7 @@ def begin_results(
     b: ir.IRBuilder, r: Record, shape: KernelShape, where: Place, patches: Patches
 ) -> Written:
     """Note how far the outputs of a patch are from its first; return what is written in place."""
-    lists = lists_of(b, r, where.lists)
+    lists = patches.lists(where.lists)
     fill_steps(b, lists.summed, patches.boxes_written[1:], patches.of_record("patch_writes"))
     none = Written(where.target, where.targets, lists.written, number(0))
     if STORED[shape.dtype] != FLOATS[shape.dtype]:
@@ -107,7 +106,7 @@ def _transform_there(  # noqa: PLR0913 - what of which panel
     panel: Panel,
 ) -> None:
     """Turn a panel's products into results, where the target has them."""
-    lists, outer = lists_of(b, r, where.lists), patches.phases(panel.phase)
+    lists, outer = patches.lists(where.lists), patches.phases(panel.phase)
     target = place(b, where.target, panel.channel)
     nowhere = elements_between(b, target, where.nowhere)
     with counted(b, r.phases) as x, counted(b, patches.count) as patch:
@@ -130,7 +129,7 @@ def _transform_back(  # noqa: PLR0913 - what of which panel
     panel: Panel,
 ) -> None:
     """Turn a panel's products into sums, phases of the last axis side by side."""
-    places = lists_of(b, r, where.lists).summed
+    places = patches.lists(where.lists).summed
     with counted(b, r.phases) as x, counted(b, patches.count) as patch:
         shift = b.mul(x.index, b.sdiv(r.at("write_steps", r.outer), r.step_out))
         target = place(b, where.sums, b.add(load(b, where.writes, patch.index), shift))
