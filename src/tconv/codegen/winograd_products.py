@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tconv.codegen.block import KernelShape, Record
-from tconv.codegen.build import I64, advancing, counted, load, number, place, prefetch, smaller
+from tconv.codegen.build import I1, I64, advancing, counted, load, number, place, prefetch, smaller
 from tconv.codegen.rows import zero_fill
 
 
@@ -169,8 +169,11 @@ def _run_parts(  # noqa: PLR0913 - what of which panel
             ahead = place(b, soon, b.mul(turn, share))
             with b.if_then(asked), counted(b, number(size)) as row:
                 patch = smaller(b, b.add(here, row.index), b.sub(rows, number(1)))
-                first = b.ashr(load(b, run.targets, patch), number(1))
-                prefetch(b, place(b, run.written, first), write=True)
+                found = load(b, run.targets, patch)
+                there = place(b, run.written, b.ashr(found, number(1)))
+                # What lies outside may not exist: to find that out takes long.
+                there = b.select(b.trunc(found, I1), where.nowhere, there)
+                prefetch(b, there, write=True)
             b.call(
                 tile,
                 [
