@@ -170,6 +170,7 @@ def small(wanted: Operand) -> tuple[Problem, Winograd]:
         ("patch_reads", 1), ("patch_writes", 16), ("read_steps", 1), ("write_steps", 16),
         ("part_reads", 1), ("segment_count", -1), ("patch_points", -1), ("ends", -3),
         ("spans", -1), ("pitches", -1), ("matrix_start", 32), ("matrix_next", 10**6),
+        ("part_places", 1),
     ],
 )  # fmt: skip
 def test_a_wrong_table_is_refused(wanted: Operand, name: str, change: int) -> None:
@@ -177,7 +178,9 @@ def test_a_wrong_table_is_refused(wanted: Operand, name: str, change: int) -> No
     problem, recipe = small(wanted)
     record = list(recipe.record)
     # The batch has one entry that nothing depends on while a block has one image.
-    batched = ("ends", "spans", "pitches", "read_steps", "write_steps", "patch_points")
+    batched = (
+        "ends", "spans", "pitches", "read_steps", "write_steps", "patch_points", "part_places",
+    )  # fmt: skip
     place = record[winograd_plan.FIELDS[name]] + (name in batched)
     record[place] += change
 
@@ -193,7 +196,8 @@ def test_a_wrong_table_is_refused(wanted: Operand, name: str, change: int) -> No
         ("point_pitch", -64), ("nowhere", -16), ("size_out", 1), ("size_in", 1), ("step_in", 1),
         ("low_in", 1), ("shift_out", 1), ("group_weights", 16), ("spare", -8), ("span", -1),
         ("phases", -1), ("slab", -8), ("slabs", 1), ("slot", -16), ("part_depth", -40),
-        ("boxes", 1), ("stage", 1),
+        ("boxes", 1), ("stage", 1), ("scratch_points", -16), ("scratch_targets", -16),
+        ("scratch_lists", -16), ("scratch_nothing", -16), ("scratch_nowhere", 16),
     ],
 )  # fmt: skip
 def test_a_wrong_number_is_refused(wanted: Operand, name: str, change: int) -> None:

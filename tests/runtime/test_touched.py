@@ -1,57 +1,26 @@
 """Blocks that are touched before they are summed: nothing behind the source is read."""
 
-import ctypes
 import mmap
-import sys
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
+from runtime.walls import before_a_wall, build_wall, linux
 from strategies import whole_numbers
 from tconv import reference
 from tconv.plan.gather import FIELDS, plan_gather
+from tconv.plan.woven import plan_woven
 from tconv.problem import Axis, Layout, Operand, Problem
 from tconv.runtime.kernels import machine
-from tconv.runtime.panels import GatherRunner
+from tconv.runtime.panels import GatherRunner, WovenRunner
 
-Floats = npt.NDArray[np.float32]
-
-PROT_NONE = 0
 # Groups, channels of each (coarse, fine), axes: strides without padding, few terms, one panel.
 LAYERS = {
     "one group": (1, 8, 24, (Axis(13, 5, 1, 3, 1, 0), Axis(28, 10, 1, 3, 1, 0))),
     "groups": (4, 8, 16, (Axis(60, 20, 3, 3, 1, 0), Axis(300, 100, 3, 3, 1, 0))),
     "a line": (2, 5, 12, (Axis(20003, 4001, 3, 5, 1, 0),)),
 }
-
-
-def build_wall(place: int) -> None:
-    """Let nobody read a page."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    assert libc.mprotect(ctypes.c_void_p(place), mmap.PAGESIZE, PROT_NONE) == 0
-
-
-def before_a_wall(shape: tuple[int, ...], room: int) -> Floats:
-    """Return zeros, so many elements for each point, whose last channel ends where memory does.
-
-    Behind it lies a page that nobody may read.
-    """
-    *outer, channels = shape
-    points = int(np.prod(outer))
-    needed = ((points - 1) * room + channels) * 4
-    pages = -(-needed // mmap.PAGESIZE)
-    memory = mmap.mmap(-1, (pages + 1) * mmap.PAGESIZE)
-    whole = np.frombuffer(memory, np.float32)
-    wall = whole.ctypes.data + pages * mmap.PAGESIZE
-    build_wall(wall)
-    first = pages * mmap.PAGESIZE // 4 - needed // 4
-    strides = [4 * room * int(np.prod(outer[place + 1 :])) for place in range(len(outer))]
-    return np.lib.stride_tricks.as_strided(whole[first:], shape, [*strides, 4])
-
-
-linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="walls are Linux's")
 
 
 def question(name: str) -> Problem:
@@ -99,4 +68,24 @@ def test_nothing_between_points_that_lie_far_apart_is_touched() -> None:
     runner = GatherRunner(problem, plan_gather(problem, replace(machine(), l3=0)))
     runner.run(data, runner.pack(weights), None, out)
 
+    np.testing.assert_array_equal(out, reference.answer(problem, data, weights))
+
+
+@linux
+@pytest.mark.parametrize("stride", [1, 2])
+def test_woven_groups_touch_what_their_panels_read_in_turns(stride: int) -> None:
+    """With any stride: each panel reads a part of every point, which no machine foresees."""
+    axis = Axis(100 * stride + 2, 100, 3, stride, 1, 0)
+    layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
+    problem = Problem(Operand.COARSE, 2, 6, 8, 8, (axis,), "float32", *layouts)
+    recipe = plan_woven(problem, replace(machine(), l3=0))
+    shape = problem.shape(Operand.FINE)
+    data = before_a_wall(shape, shape[-1])
+    data[:] = whole_numbers(shape, "float32", 1)
+    weights = whole_numbers(problem.shape(Operand.WEIGHTS), "float32", 2)
+    out = np.empty(problem.shape(Operand.COARSE), np.float32)
+    runner = WovenRunner(problem, recipe)
+    runner.run(data, runner.pack(weights), None, out)
+
+    assert recipe.record[FIELDS["afar"]] == 1
     np.testing.assert_array_equal(out, reference.answer(problem, data, weights))

@@ -172,7 +172,8 @@ def _run_parts(  # noqa: PLR0913 - what of which panel
                 found = load(b, run.targets, patch)
                 there = place(b, run.written, b.ashr(found, number(1)))
                 # What lies outside may not exist: to find that out takes long.
-                there = b.select(b.trunc(found, I1), where.nowhere, there)
+                nowhere = b.bitcast(where.nowhere, there.type)
+                there = b.select(b.trunc(found, I1), nowhere, there)
                 prefetch(b, there, write=True)
             b.call(
                 tile,

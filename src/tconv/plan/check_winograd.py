@@ -85,6 +85,11 @@ class _Run:
         demand(found == due, "stages have other numbers than the record", found)
         demand(r.slabs * r.slab >= r.depth, "slabs do not take every channel", r.slab)
         demand(r.slab % recipe.lanes == 0, "a slab ends inside a vector", r.slab)
+        for part in range(r.parts):
+            places = [r.at("part_places", part * (r.outer + 1) + d) for d in range(r.outer + 1)]
+            steps = [*r.outer_of("pitches"), r.slab]
+            begin = r.at("part_reads", part)
+            demand(sum(map(mul, places, steps)) == begin, "a part begins elsewhere", places)
         demand(min(r.part_segments, r.part_depth) > 0, "a part is empty", r.part_depth)
         whole = r.part_segments == 1 or r.part_depth >= r.depth
         demand(whole, "a part of a segment is taken for all of it", r.part_segments)
@@ -150,8 +155,12 @@ class _Run:
         for part, entries in (
             ("rows", count + r.spare), ("places", count + r.spare), ("reads", count),
             ("writes", count), ("images", count), ("zeros", winograd.ZEROS),
+            ("points", count * len(axes)), ("targets", count * r.phases),
+            ("lists", winograd.LISTS * self.points),
         ):  # fmt: skip
             self.scratch.touch_table(part, entries)
+        self.scratch.touch("nothing", r.part_pitch)
+        self.scratch.touch("nowhere", self.columns)
         return made
 
     def _run_phase(
