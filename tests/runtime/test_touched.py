@@ -10,9 +10,12 @@ from runtime.walls import before_a_wall, build_wall, linux
 from strategies import whole_numbers
 from tconv import reference
 from tconv.plan.gather import FIELDS, plan_gather
+from tconv.plan.overlap import FIELDS as OVERLAP_FIELDS
+from tconv.plan.overlap import plan_overlap
 from tconv.plan.woven import plan_woven
 from tconv.problem import Axis, Layout, Operand, Problem
 from tconv.runtime.kernels import machine
+from tconv.runtime.overlap import OverlapRunner
 from tconv.runtime.panels import GatherRunner, WovenRunner
 
 # Groups, channels of each (coarse, fine), axes: strides without padding, few terms, one panel.
@@ -88,4 +91,26 @@ def test_woven_groups_touch_what_their_panels_read_in_turns(stride: int) -> None
     runner.run(data, runner.pack(weights), None, out)
 
     assert recipe.record[FIELDS["afar"]] == 1
+    np.testing.assert_array_equal(out, reference.answer(problem, data, weights))
+
+
+@linux
+@pytest.mark.parametrize("more", [0, 7, 60], ids=["whole points", "little between", "much between"])
+@pytest.mark.parametrize("wanted", [Operand.FINE, Operand.COARSE])
+def test_points_of_products_are_touched_up_to_the_last_channel(wanted: Operand, more: int) -> None:
+    """Runs of points are read from one end to the other before they are packed, no further."""
+    axes = Axis(13, 6, 3, 2, 1, 0), Axis(27, 13, 3, 2, 1, 0)
+    layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
+    channels = (24, 2) if wanted is Operand.FINE else (2, 24)
+    problem = Problem(wanted, 2, 1, *channels, axes, "float32", *layouts)
+    recipe = plan_overlap(problem, replace(machine(), l3=0))
+    shape = problem.shape(problem.given[0])
+    data = before_a_wall(shape, shape[-1] + more)
+    data[:] = whole_numbers(shape, "float32", 1)
+    weights = whole_numbers(problem.shape(Operand.WEIGHTS), "float32", 2)
+    out = np.empty(problem.shape(wanted), np.float32)
+    runner = OverlapRunner(problem, recipe)
+    runner.run(data, runner.pack(weights), None, out)
+
+    assert recipe.record[OVERLAP_FIELDS["afar"]] == 1
     np.testing.assert_array_equal(out, reference.answer(problem, data, weights))

@@ -10,7 +10,9 @@ from tconv.codegen.build import (
     BYTES,
     FLOATS,
     I64,
+    LINE,
     STORED,
+    STORED_BYTES,
     advancing,
     counted,
     function,
@@ -19,6 +21,7 @@ from tconv.codegen.build import (
     number,
     place,
     smaller,
+    touch,
 )
 from tconv.codegen.fold import emit_fold
 from tconv.codegen.plane_rows import emit_pack_planes
@@ -72,7 +75,7 @@ def _emit_multiply(module: ir.Module, shape: KernelShape, kinds: list[ir.Type]) 
         step = b.mul(load(b, residues, axis.index), r.at("source_steps", axis.index))
         axis.carried = [b.add(axis.carried[0], step)]
     source = place(b, source, axis.carried[0])
-    _pack_points(b, r, pack, (scratch, source, limits), (begin, end, panels), shape.columns)
+    _pack_points(b, r, pack, (scratch, source, limits), (begin, end, panels), shape)
     first, rows = r.at("chunk_start", chunk), r.at("chunk_rows", chunk)
     products = place(b, r.pointer_to("products", pointer), b.mul(group, b.mul(r.rows, r.pitch)))
     weights = place(b, r.pointer_to("weights", pointer), b.mul(group, b.mul(r.rows, r.depth)))
@@ -106,7 +109,7 @@ def _pack_points(  # noqa: PLR0913 - which points of what
     pack: ir.Function,
     places: tuple[ir.Value, ir.Value, ir.Value],
     numbers: tuple[ir.Value, ir.Value, ir.Value],
-    columns: int,
+    shape: KernelShape,
 ) -> None:
     """Pack points as panels, channel by channel; behind the last point there are zeros.
 
@@ -114,6 +117,7 @@ def _pack_points(  # noqa: PLR0913 - which points of what
     the limits of their axes are zeros too.
     """
     (scratch, source, limits), (begin, end, panels) = places, numbers
+    columns, words = shape.columns, LINE // STORED_BYTES[shape.dtype]
     whole = b.icmp_signed("==", r.run_axes, r.outer)
     longest = b.select(whole, load(b, limits, r.outer), r.run)
     together = b.icmp_signed("==", r.source_c, number(1))
@@ -150,6 +154,12 @@ def _pack_points(  # noqa: PLR0913 - which points of what
             after = b.select(ends, larger(b, behind, number(0)), number(0))
             after = b.add(after, b.sub(count, real))
             offset = b.select(b.icmp_signed(">", real, number(0)), offset, number(0))
+            # A panel reads a little of each point after the other, which no machine foresees.
+            length = b.add(b.mul(b.sub(real, number(1)), r.run_step), r.depth)
+            length = b.select(b.icmp_signed("!=", r.afar, number(0)), length, number(0))
+            length = b.select(b.icmp_signed(">", real, number(0)), length, number(0))
+            with counted(b, length, step=words) as k:
+                touch(b, place(b, source, b.add(offset, k.index)))
             arguments = [place(b, target, lane), place(b, source, offset), channels]
             sizes = [number(columns), number(0), real, after]
             b.call(pack, [*arguments, *sizes, r.source_c, r.run_step])

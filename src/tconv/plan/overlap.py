@@ -27,6 +27,7 @@ SCALARS = (
     "source_g", "source_c", "source_x",  # element steps, by each call
     "target_g", "target_c", "target_x",
     "run", "run_step", "run_axes",  # points that lie evenly apart, axes of such runs, by each call
+    "afar",  # whether runs are touched in order before they are packed; each call finds them dense
     "outer",  # axes but the last; the batch is the first of them
     "groups", "depth", "columns",  # channels of a group: read, written
     "points", "rows", "pitch",  # of an image; taps and channels; from row to row of products
@@ -68,6 +69,7 @@ MOST_PRODUCTS = 16 << 20  # bytes of those of one image
 ROUND = 2 << 20  # bytes of a round of several images
 MOST_PANELS = 4  # of a work item
 ITEMS = 16  # of a stage, about
+AFAR = 4  # data larger than such a part of the last cache is read from there, or further
 MOST_SUMS = 4096  # elements of the block that is folded at a time
 
 
@@ -130,7 +132,9 @@ def plan_overlap(problem: Problem, machine: Machine) -> Overlap:
     lists = math.prod(max(map(len, axis.taps)) for axis in outer[1:])
     scratch = Scratch(item)
     scratch.take(at_once * depth * width)
+    source = problem.groups * depth * item * math.prod(axis.size_in for axis in axes)
     numbers = {
+        "afar": int(source > machine.l3 // AFAR),
         "outer": len(outer),
         "groups": problem.groups,
         "depth": depth,

@@ -28,6 +28,7 @@ _WRITE = [Struct(f"{some}q").pack_into for some in range(9)]  # addresses into a
 MOST_LAUNCHES = 64  # kept for each problem; a stream of odd strides must not pile up
 CACHE_LINE = 64  # bytes
 SAME_BANK = 2048  # bytes from point to point: memory takes lines so far apart one by one
+MOST_GAPS = 2  # times as far apart as they are wide: points that are touched first
 SMALL = 500_000  # flops below which waking a worker costs more than it saves
 
 

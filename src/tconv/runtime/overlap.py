@@ -9,7 +9,7 @@ from tconv.problem import Operand, Problem
 from tconv.runtime import pool
 from tconv.runtime.compiled import OrderedRunner
 from tconv.runtime.kernels import overlap_kernel
-from tconv.runtime.launch import Array, Launch
+from tconv.runtime.launch import MOST_GAPS, Array, Launch
 from tconv.runtime.scratch import scratch_address
 from tconv.threads import get_num_threads
 
@@ -56,6 +56,9 @@ class OverlapRunner(OrderedRunner):
             run_axes, run = run_axes - 1, run * size
         record[fields["run"]], record[fields["run_axes"]] = run, run_axes
         record[fields["run_step"]] = steps[-1]
+        # Nothing but what is read, or little: other arrays may lie there, or nothing at all.
+        depth, beside = record[fields["depth"]], record[fields["source_c"]] == 1
+        record[fields["afar"]] *= beside and depth <= steps[-1] <= MOST_GAPS * depth
         for name, values in (("run_sizes", sizes), ("run_steps", steps)):
             place = record[fields[name]]
             record[place : place + len(values)] = values

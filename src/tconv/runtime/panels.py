@@ -34,12 +34,11 @@ from tconv.runtime.kernels import (
     pack_cells_kernel,
     pack_weights_kernel,
 )
-from tconv.runtime.launch import MOST_LAUNCHES, Launch, PackedWeights, addressable, flows
+from tconv.runtime.launch import MOST_GAPS, MOST_LAUNCHES, Launch, PackedWeights, addressable, flows
 from tconv.runtime.scratch import address, on_lines
 
 Array = npt.NDArray[Any]
 
-MOST_GAPS = 2  # times as far apart as they are wide: points that are touched first
 SMALL_PACKING = 32_768  # weights that one worker packs
 
 
