@@ -67,41 +67,58 @@ def emit_products(  # noqa: PLR0913 - which panels of what
     calls = b.sdiv(b.add(count, b.sub(large, number(1))), large)
     each = b.sdiv(b.add(columns, b.sub(calls, number(1))), calls)
 
-    def matrix(entry: ir.Value, panel: ir.Value) -> ir.Value:
+    def matrix(entry: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """Return the first of these panels' weights of a product, and how many each has."""
         size = b.mul(b.mul(r.at("segment_count", entry), r.depth), columns)
-        behind = b.mul(b.sub(panel, r.first_panel), size)
-        begin = b.add(r.at("matrix_start", entry), behind)
-        return place(b, where.weights, begin)
+        behind = b.mul(b.sub(start, r.first_panel), size)
+        return place(b, where.weights, b.add(r.at("matrix_start", entry), behind)), size
 
-    with counted(b, number(points)) as point:
-        data = place(b, where.data, b.mul(point.index, r.point_pitch))
+    # What panels have in common is found before them: they may be soon done.
+    with counted(b, number(points)) as point, counted(b, r.phases) as x:
+        both = b.add(b.mul(phase, r.phases), x.index)
+        entry = b.add(b.mul(both, number(points)), point.index)
+        weights, size = matrix(entry)
+        following, _ = matrix(r.at("matrix_next", entry))
         written = place(b, lines.target, load(b, lines.places, point.index))
-        products = place(b, where.products, b.mul(point.index, r.product_pitch))
-        with counted(b, r.phases) as x, counted(b, panels) as panel:
-            both = b.add(b.mul(phase, r.phases), x.index)
-            entry = b.add(b.mul(both, number(points)), point.index)
-            index = b.add(b.mul(x.index, r.panels_a_pass), panel.index)
-            # What is read after this panel: the next one, or the first of the next product.
-            goes_on = b.icmp_signed("<", panel.index, last)
-            here, turn = b.add(start, panel.index), b.add(panel.index, number(1))
-            after = b.select(goes_on, entry, r.at("matrix_next", entry))
-            run = _Run(
-                products=place(b, products, b.mul(index, r.panel_pitch)),
-                data=data,
-                weights=matrix(entry, here),
-                soon=matrix(after, b.add(start, b.select(goes_on, turn, number(0)))),
-                segments=place(b, r.segments, r.at("segment_start", entry)),
-                count=r.at("segment_count", entry),
-                each=each,
-                written=place(b, written, b.mul(here, columns)),
-                targets=place(b, lines.targets, b.mul(x.index, count)),
-                asked=b.icmp_signed("<", point.index, lines.outputs),
-            )
-            with b.if_else(b.icmp_signed(">", run.count, number(0)), likely=True) as (some, none):
-                with some:
-                    _run_parts(b, r, tiles, shape, where, run, count)
-                with none:
-                    zero_fill(b, run.products, b.mul(count, columns), shape.dtype)
+        begin = b.mul(b.mul(x.index, r.panels_a_pass), r.panel_pitch)
+        begin = b.add(begin, b.mul(point.index, r.product_pitch))
+        products, pitch = place(b, where.products, begin), r.panel_pitch
+        segments = r.at("segment_count", entry)
+        product = _Product(
+            data=place(b, where.data, b.mul(point.index, r.point_pitch)),
+            segments=place(b, r.segments, r.at("segment_start", entry)),
+            count=segments,
+            each=each,
+            targets=place(b, lines.targets, b.mul(x.index, count)),
+            asked=b.icmp_signed("<", point.index, lines.outputs),
+        )
+        with b.if_else(b.icmp_signed(">", segments, number(0)), likely=True) as (some, none):
+            with some:
+                carried = [weights, products, place(b, written, b.mul(start, columns))]
+                with counted(b, panels, carried) as panel:
+                    mine, target, asked = panel.carried
+                    after = place(b, mine, size)
+                    # What is read next: the next panel, or the first of the next product.
+                    goes_on = b.icmp_signed("<", panel.index, last)
+                    soon = b.select(goes_on, after, following)
+                    run = _Run(target, mine, soon, asked)
+                    _run_parts(b, r, tiles, shape, where, (product, run), count)
+                    panel.carried = [after, place(b, target, pitch), place(b, asked, columns)]
+            with none, counted(b, panels) as panel:
+                target = place(b, products, b.mul(panel.index, pitch))
+                zero_fill(b, target, b.mul(count, columns), shape.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """A point of the transform, in a phase of the last axis: what all panels have in common."""
+
+    data: ir.Value
+    segments: ir.Value
+    count: ir.Value  # of segments
+    each: ir.Value  # elements of what comes soon that a tile asks for in each step
+    targets: ir.Value  # where patches are written, in the target
+    asked: ir.Value  # whether to ask for an output of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +126,9 @@ class _Run:
     """One matrix product: a panel at a point."""
 
     products: ir.Value
-    data: ir.Value
     weights: ir.Value
     soon: ir.Value  # the weights of the next product
-    segments: ir.Value
-    count: ir.Value  # of segments
-    each: ir.Value  # elements of what comes soon that a tile asks for in each step
-    written: ir.Value  # where the target has an output of patches, each from its first place on
-    targets: ir.Value
-    asked: ir.Value  # whether to ask for them
+    written: ir.Value  # where the target has the output that is asked for, of a patch at its begin
 
 
 def _run_parts(  # noqa: PLR0913 - what of which panel
@@ -126,39 +137,39 @@ def _run_parts(  # noqa: PLR0913 - what of which panel
     tiles: Sequence[ir.Function],
     shape: KernelShape,
     where: Place,
-    run: _Run,
+    which: tuple[_Product, _Run],
     rows: ir.Value,
 ) -> None:
     """Multiply all rows by a part of the panel that stays in the nearer caches, part after part.
 
     Meanwhile the next part is fetched, each tile asking for its share.
     """
-    columns = number(shape.columns)
-    none = number(0)
+    product, run = which
+    columns, none = number(shape.columns), number(0)
     with ExitStack() as stack:
-        turn = stack.enter_context(advancing(b, none, run.count))
+        turn = stack.enter_context(advancing(b, none, product.count))
         segment, turn.following = turn.index, b.add(turn.index, r.part_segments)
         cut = stack.enter_context(advancing(b, none, r.depth))
         inside, cut.following = cut.index, b.add(cut.index, r.part_depth)
-        count = smaller(b, b.sub(run.count, segment), r.part_segments)
+        count = smaller(b, b.sub(product.count, segment), r.part_segments)
         depth = smaller(b, b.sub(r.depth, inside), r.part_depth)
         skipped = b.mul(b.add(b.mul(segment, r.depth), inside), columns)
         weights = place(b, run.weights, skipped)
         ends = b.and_(
-            b.icmp_signed(">=", turn.following, run.count),
+            b.icmp_signed(">=", turn.following, product.count),
             b.icmp_signed(">=", cut.following, r.depth),
         )
         taken = b.mul(b.mul(count, depth), columns)
         soon = b.select(ends, run.soon, place(b, weights, taken))
         begun = b.icmp_signed("!=", b.or_(segment, inside), none)
-        zero = b.bitcast(where.zeros, run.data.type)
+        zero = b.bitcast(where.zeros, product.data.type)
         start = b.select(begun, run.products, zero)
         mask = b.sext(begun, I64)
         start_places = b.select(begun, where.places, where.zeros)
-        data = place(b, run.data, inside)
-        segments = place(b, run.segments, segment)
-        share = b.mul(run.each, b.mul(count, depth))
-        asked = b.and_(run.asked, b.not_(begun))
+        data = place(b, product.data, inside)
+        segments = place(b, product.segments, segment)
+        share = b.mul(product.each, b.mul(count, depth))
+        asked = b.and_(product.asked, b.not_(begun))
 
         def call(tile: ir.Function, size: int, here: ir.Value, turn: ir.Value) -> None:
             tables = [
@@ -169,7 +180,7 @@ def _run_parts(  # noqa: PLR0913 - what of which panel
             ahead = place(b, soon, b.mul(turn, share))
             with b.if_then(asked), counted(b, number(size)) as row:
                 patch = smaller(b, b.add(here, row.index), b.sub(rows, number(1)))
-                found = load(b, run.targets, patch)
+                found = load(b, product.targets, patch)
                 there = place(b, run.written, b.ashr(found, number(1)))
                 # What lies outside may not exist: to find that out takes long.
                 nowhere = b.bitcast(where.nowhere, there.type)
@@ -187,7 +198,7 @@ def _run_parts(  # noqa: PLR0913 - what of which panel
                     count,
                     depth,
                     ahead,
-                    run.each,
+                    product.each,
                     number(shape.lanes),
                 ],
             )
