@@ -121,7 +121,7 @@ class Patches:
         return Lists(*(place(self.b, begin, index * points) for index in range(LISTS)))
 
     def of_record(self, name: str) -> list[ir.Value]:
-        """Return the numbers of all axes but the batch."""
+        """Return the first numbers of a table: of spatial axes, or of all axes but the last."""
         return [self.r.at(name, number(d)) for d in range(self.rank)]
 
     def _of(self, outer: str, last: str) -> list[ir.Value]:
