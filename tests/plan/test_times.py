@@ -53,6 +53,45 @@ def test_no_batch_changes_what_large_pictures_take(order: str, machine: Machine)
             assert COUNTS[name](alone, machine) == COUNTS[name](many, machine), name
 
 
+def square(points: tuple[int, ...], taps: int, stride: int, dilation: int = 1) -> tuple[Axis, ...]:
+    """Return axes without padding."""
+    window = (taps - 1) * dilation + 1
+    return tuple(Axis(stride * (n - 1) + window, n, taps, stride, dilation, 0) for n in points)
+
+
+# Found slow once: wanted, groups, channels of each (coarse, fine), axes, what took much longer.
+SLOW_ONCE = {
+    "strides leave out most of a volume": (
+        *(Operand.COARSE, 4, 24, 4, square((10, 14, 5), 2, 3)),
+        "planes",
+    ),
+    "groups share the lines of a large result": (
+        *(Operand.FINE, 16, 2, 8, square((56, 56), 3, 2)),
+        "gather",
+    ),
+    "groups share lines of data from afar": (
+        *(Operand.COARSE, 8, 2, 31, square((5, 10, 10), 2, 3, 2)),
+        "overlap",
+    ),
+    "a large result is mostly filled": (
+        *(Operand.FINE, 32, 16, 16, square((5, 10, 7), 1, 3)),
+        "planes",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SLOW_ONCE)
+def test_layers_that_were_slow_once_are_done_otherwise(name: str) -> None:
+    """Two to five times as long as by another algorithm, on a machine with AVX2."""
+    wanted, groups, coarse, fine, axes, slow = SLOW_ONCE[name]
+    layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
+    problem = Problem(wanted, 1, groups, coarse, fine, axes, "float32", *layouts)
+    best, others = fastest(problem, AVX2)
+
+    assert slow in others
+    assert best != slow
+
+
 def test_algorithms_that_are_counted_have_prices() -> None:
     """And no others."""
     assert COUNTS.keys() == PRICES.keys() == OF_VECTORS.keys()

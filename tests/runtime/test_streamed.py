@@ -132,6 +132,21 @@ def test_groups_whose_last_vector_lies_across_lines_stay_in_the_caches(
     assert (whole[..., groups:] == 77).all()
 
 
+@pytest.mark.parametrize(("channels", "streams"), [(8, 0), (16, 1)])
+def test_groups_that_share_lines_stay_in_the_caches(channels: int, streams: int) -> None:
+    """Half a line at a time, memory takes twice as long as to fetch and keep it."""
+    problem = replace(lines(channels, 4), coarse_channels=channels)
+    machine = engine.machine()
+    assert not isinstance(machine, str)
+    recipe = plan_gather(problem, replace(machine, l3=1 << 16))
+    runner = GatherRunner(problem, recipe)
+    shapes = (problem.shape(Operand.FINE), problem.shape(Operand.COARSE))
+    strides = (np.empty(shape, np.float32).strides for shape in shapes)
+
+    assert recipe.record[FIELDS["stream"]] == 1
+    assert runner.strided(*strides)[FIELDS["stream"]] == streams
+
+
 def test_taps_that_lie_apart_are_not_streamed() -> None:
     """An axis with one tap may have any stride, also that of taps side by side."""
     machine = engine.machine()

@@ -107,8 +107,9 @@ def _gather(problem: Problem, machine: Machine) -> Counts:
         near = last.step_in == 1 or groups * source * read * item <= NEAR * machine.l2
         touched = _touched(axes, read * item) if groups > 1 and not (turns and near) else 0
         shared = 0.0  # lines of the result that each group writes a part of, from afar
-        if not turns and written * item % LINE and groups * every * written > NEAR * machine.l2:
-            shared = every * (1 + written * item / LINE) if groups > 1 else 0
+        large = groups * every * written * item > machine.l3 // LARGE
+        if groups > 1 and not turns and written * item % LINE and large:
+            shared = every * (1 + written * item / LINE)
         found |= {
             "copied": packed,
             "filled_points": every - points,
