@@ -114,3 +114,22 @@ def test_points_of_products_are_touched_up_to_the_last_channel(wanted: Operand, 
 
     assert recipe.record[OVERLAP_FIELDS["afar"]] == 1
     np.testing.assert_array_equal(out, reference.answer(problem, data, weights))
+
+
+@linux
+def test_nothing_is_touched_where_words_are_longer_than_elements() -> None:
+    """A word of the last element of 16 bits would end behind it."""
+    points, channels = 17, 33  # the last panel has one point: its last element begins a line
+    axis = Axis(2 * points + 1, points, 3, 2, 1, 0)
+    layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
+    problem = Problem(Operand.FINE, 1, 1, channels, 2, (axis,), "float16", *layouts)
+    count = points * channels
+    memory = before_a_wall((1, -(-count // 2)), -(-count // 2)).reshape(-1).view(np.float16)
+    data = memory[-count:].reshape(problem.shape(Operand.COARSE))
+    data[:] = whole_numbers(data.shape, "float16", 1)
+    weights = whole_numbers(problem.shape(Operand.WEIGHTS), "float16", 2)
+    out = np.empty(problem.shape(Operand.FINE), np.float16)
+    runner = OverlapRunner(problem, plan_overlap(problem, replace(machine(), l3=0)))
+    runner.run(data, runner.pack(weights), None, out)
+
+    np.testing.assert_array_equal(out, reference.answer(problem, data, weights))

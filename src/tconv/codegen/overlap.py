@@ -117,7 +117,7 @@ def _pack_points(  # noqa: PLR0913 - which points of what
     the limits of their axes are zeros too.
     """
     (scratch, source, limits), (begin, end, panels) = places, numbers
-    columns, words = shape.columns, LINE // STORED_BYTES[shape.dtype]
+    columns = shape.columns
     whole = b.icmp_signed("==", r.run_axes, r.outer)
     longest = b.select(whole, load(b, limits, r.outer), r.run)
     together = b.icmp_signed("==", r.source_c, number(1))
@@ -154,12 +154,22 @@ def _pack_points(  # noqa: PLR0913 - which points of what
             after = b.select(ends, larger(b, behind, number(0)), number(0))
             after = b.add(after, b.sub(count, real))
             offset = b.select(b.icmp_signed(">", real, number(0)), offset, number(0))
-            # A panel reads a little of each point after the other, which no machine foresees.
-            length = b.add(b.mul(b.sub(real, number(1)), r.run_step), r.depth)
-            length = b.select(b.icmp_signed("!=", r.afar, number(0)), length, number(0))
-            length = b.select(b.icmp_signed(">", real, number(0)), length, number(0))
-            with counted(b, length, step=words) as k:
-                touch(b, place(b, source, b.add(offset, k.index)))
+            if STORED[shape.dtype] == FLOATS[shape.dtype]:  # words are no longer than elements
+                _touch_run(b, r, shape, place(b, source, offset), real)
             arguments = [place(b, target, lane), place(b, source, offset), channels]
             sizes = [number(columns), number(0), real, after]
             b.call(pack, [*arguments, *sizes, r.source_c, r.run_step])
+
+
+def _touch_run(
+    b: ir.IRBuilder, r: Record, shape: KernelShape, source: ir.Value, points: ir.Value
+) -> None:
+    """Read words of a run of points from afar, a cache line apart.
+
+    A panel reads a little of each point after the other, which no machine foresees.
+    """
+    some = b.and_(b.icmp_signed("!=", r.afar, number(0)), b.icmp_signed(">", points, number(0)))
+    length = b.add(b.mul(b.sub(points, number(1)), r.run_step), r.depth)
+    length = b.select(some, length, number(0))
+    with counted(b, length, step=LINE // STORED_BYTES[shape.dtype]) as k:
+        touch(b, place(b, source, k.index))
