@@ -3,6 +3,8 @@
 What a number means is said in :mod:`tconv.plan.overlap`, which fills the record in.
 """
 
+from collections.abc import Callable
+
 from llvmlite import ir
 
 from tconv.codegen.block import KernelShape, Record
@@ -20,6 +22,7 @@ from tconv.codegen.build import (
     load,
     number,
     place,
+    prefetch,
     smaller,
     touch,
 )
@@ -85,9 +88,13 @@ def _emit_multiply(module: ir.Module, shape: KernelShape, kinds: list[ir.Type]) 
     left = b.sub(rows, b.mul(whole, large))
     whole = b.add(whole, b.zext(b.icmp_signed(">", left, small), I64))
 
-    def call(tile: ir.Function, row: ir.Value) -> None:
+    tiles_of = b.add(whole, b.zext(b.icmp_signed("<", b.mul(whole, large), rows), I64))
+    ask = _ahead_of(b, r, shape, (source, limits), (end, every), b.mul(tiles_of, panels))
+
+    def call(tile: ir.Function, row: ir.Value, turn: ir.Value) -> None:
         """Multiply some rows by every panel, while their weights are near."""
         with counted(b, panels) as panel:
+            ask(b.add(b.mul(turn, panels), panel.index))
             data = place(b, scratch, b.mul(panel.index, b.mul(r.depth, width)))
             target = place(b, products, b.add(begin, b.mul(panel.index, width)))
             tables = place(b, r.row_places, row), r.blank, place(b, r.row_reads, row), r.blank
@@ -95,12 +102,48 @@ def _emit_multiply(module: ir.Module, shape: KernelShape, kinds: list[ir.Type]) 
             b.call(tile, [target, zeros, weights, data, *tables, *sizes])
 
     with counted(b, whole) as turn:
-        call(tiles[0], b.add(first, b.mul(turn.index, large)))
+        call(tiles[0], b.add(first, b.mul(turn.index, large)), turn.index)
     done = b.mul(whole, large)
     with b.if_then(b.icmp_signed("<", done, rows)):
-        call(tiles[1], b.add(first, done))
+        call(tiles[1], b.add(first, done), whole)
     b.ret_void()
     return made
+
+
+def _ahead_of(  # noqa: PLR0913 - which points of what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    places: tuple[ir.Value, ir.Value],
+    ends: tuple[ir.Value, ir.Value],
+    calls: ir.Value,
+) -> Callable[[ir.Value], None]:
+    """Return what asks for a share of the points that the next work item packs, at each call.
+
+    They come while tiles multiply, a few at a time: all at once would be waited for.  The ends are
+    where those points begin, and where all end.
+    """
+    (source, limits), (begin, every) = places, ends
+    item = STORED_BYTES[shape.dtype]
+    points = smaller(b, b.sub(every, begin), b.mul(r.panels, number(shape.columns)))
+    points = larger(b, points, number(0))
+    together = b.icmp_signed("==", r.source_c, number(1))
+    runs = b.select(together, points, r.depth)
+    runs = b.select(b.icmp_signed("!=", r.ahead, number(0)), runs, number(0))
+    length = b.select(together, r.depth, b.mul(points, r.run_step))
+    step = b.select(together, r.run_step, r.source_c)
+    first = place(b, source, _find_point(b, r, limits, begin)[1])
+    share = b.sdiv(b.add(runs, b.sub(calls, number(1))), calls)
+
+    def ask(call: ir.Value) -> None:
+        done = b.mul(call, share)
+        with (
+            counted(b, smaller(b, b.add(done, share), runs), first=done) as run,
+            counted(b, length, step=LINE // item) as k,
+        ):
+            prefetch(b, place(b, first, b.add(b.mul(run.index, step), k.index)), near=2)
+
+    return ask
 
 
 def _pack_points(  # noqa: PLR0913 - which points of what
@@ -118,8 +161,6 @@ def _pack_points(  # noqa: PLR0913 - which points of what
     """
     (scratch, source, limits), (begin, end, panels) = places, numbers
     columns = shape.columns
-    whole = b.icmp_signed("==", r.run_axes, r.outer)
-    longest = b.select(whole, load(b, limits, r.outer), r.run)
     together = b.icmp_signed("==", r.source_c, number(1))
     at_once = b.select(together, r.depth, number(FAR_CHANNELS))
     turns = b.sdiv(b.add(r.depth, b.sub(at_once, number(1))), at_once)
@@ -131,22 +172,10 @@ def _pack_points(  # noqa: PLR0913 - which points of what
         line = b.mul(b.add(b.mul(panel.index, r.depth), channel), number(columns))
         target = place(b, scratch, line)
         with advancing(b, start, stop) as point:
-            index, inside = b.sdiv(point.index, r.run), b.srem(point.index, r.run)
+            inside, moved, there = _find_point(b, r, limits, point.index)
             count = smaller(b, b.sub(r.run, inside), b.sub(stop, point.index))
             point.following = b.add(point.index, count)
-            origin = b.add(b.mul(inside, r.run_step), b.mul(channel, r.source_c))
-            with counted(b, r.run_axes, [index, origin, b.sub(longest, inside)]) as axis:
-                d = b.sub(b.sub(r.run_axes, number(1)), axis.index)
-                left, offset, there = axis.carried
-                size = r.at("run_sizes", d)
-                digit = b.srem(left, size)
-                good = b.icmp_signed("<", digit, load(b, limits, d))
-                axis.carried = [
-                    b.sdiv(left, size),
-                    b.add(offset, b.mul(digit, r.at("run_steps", d))),
-                    b.select(good, there, number(0)),
-                ]
-            _, offset, there = axis.carried
+            offset = b.add(moved, b.mul(channel, r.source_c))
             real = larger(b, smaller(b, count, there), number(0))
             lane = b.sub(point.index, start)
             ends = b.icmp_signed("==", point.following, stop)
@@ -159,6 +188,31 @@ def _pack_points(  # noqa: PLR0913 - which points of what
             arguments = [place(b, target, lane), place(b, source, offset), channels]
             sizes = [number(columns), number(0), real, after]
             b.call(pack, [*arguments, *sizes, r.source_c, r.run_step])
+
+
+def _find_point(
+    b: ir.IRBuilder, r: Record, limits: ir.Value, point: ir.Value
+) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Return where in its run a point lies, where in the source, and how many are left there.
+
+    Those are to the limits of its axes; behind them there are none.
+    """
+    index, inside = b.sdiv(point, r.run), b.srem(point, r.run)
+    whole = b.icmp_signed("==", r.run_axes, r.outer)
+    longest = b.select(whole, load(b, limits, r.outer), r.run)
+    begun = [index, b.mul(inside, r.run_step), b.sub(longest, inside)]
+    with counted(b, r.run_axes, begun) as axis:
+        d = b.sub(b.sub(r.run_axes, number(1)), axis.index)
+        left, offset, there = axis.carried
+        size = r.at("run_sizes", d)
+        digit = b.srem(left, size)
+        good = b.icmp_signed("<", digit, load(b, limits, d))
+        axis.carried = [
+            b.sdiv(left, size),
+            b.add(offset, b.mul(digit, r.at("run_steps", d))),
+            b.select(good, there, number(0)),
+        ]
+    return inside, axis.carried[1], axis.carried[2]
 
 
 def _touch_run(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from tconv.plan.gather import Scratch, make_record
+from tconv.plan.gather_blocks import beside
 from tconv.plan.machine import Machine
 from tconv.plan.phases import AxisPhases, even_phases
 from tconv.plan.tiles import tile_rows
@@ -28,6 +29,7 @@ SCALARS = (
     "target_g", "target_c", "target_x",
     "run", "run_step", "run_axes",  # points that lie evenly apart, axes of such runs, by each call
     "afar",  # whether runs are touched in order before they are packed; each call finds them dense
+    "ahead",  # whether points of the next work item are asked for while these are multiplied
     "outer",  # axes but the last; the batch is the first of them
     "groups", "depth", "columns",  # channels of a group: read, written
     "points", "rows", "pitch",  # of an image; taps and channels; from row to row of products
@@ -68,8 +70,9 @@ SLACK = 64  # elements around products that vectors at a border may read
 MOST_PRODUCTS = 16 << 20  # bytes of those of one image
 ROUND = 2 << 20  # bytes of a round of several images
 MOST_PANELS = 4  # of a work item
+FAR_PANELS = 16  # likewise, where channels lie apart and come from afar: longer runs of points
 ITEMS = 16  # of a stage, about
-AFAR = 4  # data larger than such a part of the last cache is read from there, or further
+AFAR = 16  # data larger than such a part of the last cache is read from there, or further
 MOST_SUMS = 4096  # elements of the block that is folded at a time
 
 
@@ -116,7 +119,10 @@ def plan_overlap(problem: Problem, machine: Machine) -> Overlap:
     panels = -(-images * points // width)
     large = tile_rows(machine)
     tiles = -(-rows // large)
-    at_once = max(1, min(MOST_PANELS, machine.l2 // 2 // (depth * width * item)))
+    source = problem.groups * depth * item * math.prod(axis.size_in for axis in axes)
+    afar = source > machine.l3 // AFAR
+    most = FAR_PANELS if afar and not beside(problem) else MOST_PANELS
+    at_once = max(1, min(most, machine.l2 // 2 // (depth * width * item)))
     at_once = max(1, min(at_once, problem.groups * panels // ITEMS))
     chunks = min(tiles, max(1, ITEMS // 4 // (problem.groups * -(-panels // at_once))))
     chunk = -(-tiles // chunks) * large
@@ -132,9 +138,9 @@ def plan_overlap(problem: Problem, machine: Machine) -> Overlap:
     lists = math.prod(max(map(len, axis.taps)) for axis in outer[1:])
     scratch = Scratch(item)
     scratch.take(at_once * depth * width)
-    source = problem.groups * depth * item * math.prod(axis.size_in for axis in axes)
     numbers = {
-        "afar": int(source > machine.l3 // AFAR),
+        "afar": int(afar),
+        "ahead": int(afar),
         "outer": len(outer),
         "groups": problem.groups,
         "depth": depth,
