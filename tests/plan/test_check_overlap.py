@@ -88,7 +88,7 @@ def test_the_plans_that_are_changed_below_are_right(plan: Plan) -> None:
     checked(plan, AVX2)
 
 
-# Calls fill these in, and every round; what is touched first, or asked for, is a matter of time alone.
+# Calls fill these in, and every round; what is asked for early is a matter of time alone.
 FREE = {
     "source", "target", "weights", "bias", "products", "stage", "first", "images", "source_g",
     "source_c", "source_x", "target_g", "target_c", "target_x", "run", "run_step", "run_axes",
