@@ -10,6 +10,7 @@ from plan.plans import plans
 from tconv import engine
 from tconv.plan import Gather, Plan, Planes, choose_plan
 from tconv.plan.check import check_plan
+from tconv.plan.gather import FIELDS, plan_gather
 from tconv.plan.machine import AVX2
 from tconv.plan.phases import even_phases, meeting_taps
 from tconv.plan.tiles import tile_rows
@@ -86,3 +87,15 @@ def test_a_window_of_a_million_taps_is_planned_at_once_for_a_small_picture() -> 
         start = time.process_time()
         choose_plan(layer(wanted, Axis(100, 100, 1_000_000, 1, 1, 500_000)), AVX2, "")
         assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize(("channels", "skips"), [(8, True), (4, True), (3, False)])
+def test_few_channels_leave_out_what_wide_windows_miss(channels: int, skips: bool) -> None:
+    """Three quarters of all products were zeros; runs of three channels do not pay for lists."""
+    sizes = (5, 10, 14)
+    axes = tuple(Axis(n + 4, n, taps=4, stride=1, dilation=2, pad_begin=1) for n in sizes)
+    layouts = Layout("n x gc"), Layout("n x gf"), Layout("gc f x")
+    problem = Problem(Operand.FINE, 4, 2, channels, 12, axes, "float32", *layouts)
+    recipe = plan_gather(problem, AVX2)
+
+    assert (recipe.record[FIELDS["words"]] > 0) == skips

@@ -20,7 +20,8 @@ PAYS = 0.95  # of the time that it takes to multiply everything
 # sort a point.
 LIST, BEGIN, SORT = 4.0, 0.5, 30.0
 MIXED = 0.12  # of what the rows of a tile miss, that is multiplied where they differ once
-LEAST_DEPTH = 12  # channels: shorter segments are over before the next one is found
+LEAST_DEPTH = 4  # channels: shorter segments are over before the next one is found
+SHORT, SLOWER = 8, 1.4  # channels of segments that are hardly longer, and how much those take
 LISTS = 3  # of the second cache: what lists of segments may take
 PACKED = 16  # points that a panel multiplies in a small part of the time that one is packed in
 LISTED_ROWS = 8  # addresses of a listed segment, as many as any tile has rows
@@ -84,7 +85,7 @@ def _time(axes: Sequence[AxisPhases], depth: int, panels: int) -> float:
     taps = math.prod(sum(map(len, axis.taps)) for axis in axes) / phases
     again = panels if len(axes[-1].ranges) == 1 else 1  # other phases have other lists
     met = math.prod(map(met_share, axes))
-    listed = met * (1 + (LIST / again + BEGIN) / depth)
+    listed = met * (1 + (LIST / again + BEGIN) / depth) * (SLOWER if depth < SHORT else 1)
     return listed + _mixed(axes) * (1 - met) + SORT / (max(1.0, taps) * depth * panels)
 
 
