@@ -89,8 +89,8 @@ def test_a_window_of_a_million_taps_is_planned_at_once_for_a_small_picture() -> 
         assert time.process_time() - start < 1
 
 
-@pytest.mark.parametrize(("channels", "skips"), [(8, True), (4, True), (3, False)])
-def test_few_channels_leave_out_what_wide_windows_miss(channels: int, skips: bool) -> None:
+@pytest.mark.parametrize("channels", [8, 4, 3])
+def test_few_channels_leave_out_what_wide_windows_miss(channels: int) -> None:
     """Three quarters of all products were zeros; runs of three channels do not pay for lists."""
     sizes = (5, 10, 14)
     axes = tuple(Axis(n + 4, n, taps=4, stride=1, dilation=2, pad_begin=1) for n in sizes)
@@ -98,4 +98,4 @@ def test_few_channels_leave_out_what_wide_windows_miss(channels: int, skips: boo
     problem = Problem(Operand.FINE, 4, 2, channels, 12, axes, "float32", *layouts)
     recipe = plan_gather(problem, AVX2)
 
-    assert (recipe.record[FIELDS["words"]] > 0) == skips
+    assert (recipe.record[FIELDS["words"]] > 0) == (channels > 3)
