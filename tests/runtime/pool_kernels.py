@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 from llvmlite import ir
 
-from tconv.codegen.pool import LINE, PATIENCE, POOL_BYTES, SLOTS, STATE, emit_pool
+from tconv.codegen.pool import BRIEF, LINE, PATIENCE, POOL_BYTES, SLOTS, STATE, emit_pool
 from tconv.codegen.waiting import Host
 from tconv.jit import Kernel, compile_object, host_machine, load_object
 from tconv.runtime import pool
@@ -163,9 +163,10 @@ class BarePool:
             for index in range(1, workers + 1)
         ]
 
-    def run(self, tally: Tally, name: str = "count") -> None:
+    def run(self, tally: Tally, name: str = "count", *, brief: bool = False) -> None:
         """Run a kernel."""
-        self.native_run(self.address, kernel(name), *tally.arguments)
+        *places, items, threads = tally.arguments
+        self.native_run(self.address, kernel(name), *places, items + BRIEF * brief, threads)
         tally.calls += 1
 
     def states(self) -> list[int]:

@@ -12,7 +12,7 @@ import pytest
 
 import tconv
 from runtime.pool_kernels import BarePool, Tally, bare_pool, kernel, meeting
-from tconv.codegen.pool import CAPACITY, IDLE
+from tconv.codegen.pool import ASLEEP, CAPACITY, IDLE
 from tconv.codegen.waiting import X86, Host
 from tconv.runtime import pool
 from tconv.threads import available_cpus
@@ -133,6 +133,37 @@ def test_a_worker_waits_longer_after_a_long_run() -> None:
         short, long = awake(bare, "count"), awake(bare, "nap")
 
     assert long > short, f"awake after {long} long and {short} short runs of 20"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_brief_runs_are_like_others(way: str) -> None:
+    """Asleep or not, workers run every item once, or the caller does."""
+    host, patience = WAYS[way]
+    with bare_pool(host, patience, workers=3) as bare:
+        tally = Tally(items=5, threads=4)
+        for call in range(300):
+            bare.run(tally, brief=call % 3 > 0)
+            if call % 20 == 0:
+                time.sleep(0.001)
+
+    tally.check()
+
+
+@pytest.mark.skipif(Host().cpu not in X86, reason="programs may not read cycles here")
+def test_a_brief_run_wakes_nobody_unless_another_just_ended() -> None:
+    """Waking takes about as long as the run; but where runs follow each other, all come."""
+    with bare_pool(Host(), 1 << 28, workers=1) as bare:  # some tenths of a second
+        bare.run(meeting(2), "meet")  # now the worker is surely there
+        while bare.states()[1] != ASLEEP:
+            time.sleep(0.001)
+        time.sleep(0.5)
+        tally, met = Tally(items=8, threads=2), meeting(2)
+        bare.run(tally, "nap", brief=True)
+        bare.run(met, "meet", brief=True)
+
+    tally.check()
+    assert tally.scratch[:2, 0].tolist() == [8, 0]
+    assert met.record[:3].tolist() == [2, 2, 0]
 
 
 def test_absent_workers_are_not_waited_for() -> None:

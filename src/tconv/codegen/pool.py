@@ -16,6 +16,9 @@ loses a race sees it and looks again::
 An offer can be taken back, so a caller never waits for a worker that is slow to wake, has
 left or never existed; it waits only for workers in the middle of an item.
 
+A brief run is over before a worker that sleeps would be awake, which costs the caller about as
+much: such a worker is called only if another run ended just before, so that one more is likely.
+
 Every worker begins with items of its own, side by side and the same in every run: what they read
 and write is in its caches still.  Whoever is done goes on with those of others.
 """
@@ -47,13 +50,16 @@ KERNEL = ir.FunctionType(VOID, [WORDS, BYTES, I64]).as_pointer()
 # The pool in memory, in words of 8 bytes.  What different threads write lies 128 bytes
 # apart: some processors fetch cache lines in pairs.
 LINE = 16
-LOCK, PATIENCE, JOB, CPUS, SLOTS = 0, LINE, 2 * LINE, 3 * LINE, 4 * LINE
+LOCK, ENDED = 0, 1  # and when the last run did
+PATIENCE, JOB, CPUS, SLOTS = LINE, 2 * LINE, 3 * LINE, 4 * LINE
 STATE, STOP, OWNER, ASIDE = 0, 1, 2, 3  # inside a worker's line; ASIDE are two words
 TAKEN = 8  # likewise, of its items; all workers count there, so it is far from what one waits on
 CAPACITY = 512
 POOL_BYTES = 8 * (SLOTS + CAPACITY * LINE)
 
 IDLE, ASLEEP, CALLED, BUSY, AWAITED = range(5)
+
+BRIEF = 1 << 40  # added to the items of such a run
 
 # Sleeping and waking take as long as many spins: a caller waits for a worker's last item, and a
 # worker for the next run, about as long as the last one took, up to so many times the patience.
@@ -76,25 +82,30 @@ def emit_pool(module: ir.Module, host: Host | None = None) -> ir.Function:
 
     ``pool_run(pool, kernel, record, scratch, scratch_step, items, workers)`` calls
     ``kernel(record, scratch + worker * scratch_step, item)`` once for every item, the caller
-    being worker 0.  ``pool_work(pool, index)`` is the life of worker ``index``;
-    ``pool_stop(pool, index)`` ends it.  Returns a worker's part in a job.
+    being worker 0; with BRIEF added to the items, the run is a brief one.
+    ``pool_work(pool, index)`` is the life of worker ``index``; ``pool_stop(pool, index)`` ends it.
+    Returns a worker's part in a job.
     """
     host = host or Host()
     sleep, wake = emit_sleep(module, host), emit_wake(module, host)
     take = _emit_take(module)
     parts = _Parts(sleep, wake, emit_spin(module, host), take, _emit_share(module, take))
     offer, close = _emit_offer(module, parts, host), _emit_close(module, parts)
-    _emit_run(module, parts, offer, close)
+    _emit_run(module, parts, (offer, close), host)
     _emit_work(module, parts, host)
     _emit_stop(module, parts)
     return parts.share
 
 
-def _emit_run(module: ir.Module, parts: _Parts, offer: ir.Function, close: ir.Function) -> None:
+def _emit_run(
+    module: ir.Module, parts: _Parts, ends: tuple[ir.Function, ir.Function], host: Host
+) -> None:
+    offer, close = ends
     made, b = function(
         module, "pool_run", [WORDS, KERNEL, WORDS, BYTES, I64, I64, I64], public=True
     )
-    pool, kernel, record, scratch, step, items, workers = made.args
+    pool, kernel, record, scratch, step, said, workers = made.args
+    items, brief = b.and_(said, number(BRIEF - 1)), b.icmp_signed(">=", said, number(BRIEF))
     used = smaller(b, smaller(b, workers, items), number(CAPACITY))
     wants, shared, alone = (b.append_basic_block(name) for name in ("wants", "shared", "alone"))
     b.cbranch(b.icmp_signed(">", used, number(1)), wants, alone)
@@ -106,12 +117,16 @@ def _emit_run(module: ir.Module, parts: _Parts, offer: ir.Function, close: ir.Fu
 
     b.position_at_end(shared)
     describe(b, pool, (kernel, record, scratch, step, items, used))
+    ended = place(b, pool, ENDED)
+    late = b.icmp_signed(">", b.sub(now(b, host), b.load(ended)), load(b, pool, PATIENCE))
+    shy = b.and_(brief, late)
     with counted(b, used, first=number(1)) as worker:
-        b.call(offer, [pool, _slot(b, pool, worker.index)])
+        b.call(offer, [pool, _slot(b, pool, worker.index), b.zext(shy, I64)])
     b.call(parts.take, [pool, kernel, record, scratch, items, used, number(0)])
     with counted(b, used, first=number(1)) as worker:
         patience = b.mul(load(b, pool, PATIENCE), number(LONG))
         b.call(close, [_slot(b, pool, worker.index), patience])
+    b.store(now(b, host), ended)
     b.store_atomic(number(0), lock, ORDER, 8)
     b.ret_void()
 
@@ -256,9 +271,12 @@ def _emit_share(module: ir.Module, take: ir.Function) -> ir.Function:
 
 def _emit_offer(module: ir.Module, parts: _Parts, host: Host) -> ir.Function:
     step_aside = emit_step_aside(module, host.cpu) if host.sleeper == "futex" else None
-    made, b = function(module, "pool_offer", [WORDS, WORDS])
-    pool, slot = made.args
+    made, b = function(module, "pool_offer", [WORDS, WORDS, I64])
+    pool, slot, shy = made.args
     state = _word(b, slot, STATE)
+    asleep = _is(b, b.load_atomic(state, ORDER, 4), I32(ASLEEP))
+    with b.if_then(b.and_(asleep, b.icmp_signed("!=", shy, number(0)))):
+        b.ret_void()
     before = b.atomic_rmw("xchg", state, I32(CALLED), ORDER)
     with b.if_then(_is(b, before, I32(ASLEEP))):
         if step_aside is not None:

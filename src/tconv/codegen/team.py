@@ -3,7 +3,7 @@
 from llvmlite import ir
 
 from tconv.codegen.build import I32, I64, VOID, function, load, number, smaller, store
-from tconv.codegen.pool import BYTES, CAPACITY, KERNEL, LINE, SLOTS, describe, do_alone
+from tconv.codegen.pool import BRIEF, BYTES, CAPACITY, KERNEL, LINE, SLOTS, describe, do_alone
 from tconv.codegen.waiting import WORDS
 
 WHICH = 0  # where a job has the function that tells which worker one is; it needs no lock
@@ -23,7 +23,8 @@ def emit_team(module: ir.Module, share: ir.Function) -> None:
     made, b = function(
         module, "team_run", [WORDS, KERNEL, WORDS, BYTES, I64, I64, I64], public=True
     )
-    team, kernel, record, scratch, step, items, workers = made.args
+    team, kernel, record, scratch, step, said, workers = made.args
+    items = b.and_(said, number(BRIEF - 1))  # OpenMP's threads are awake, or it wakes them
     used = smaller(b, smaller(b, workers, items), number(CAPACITY))
     shared, alone = (b.append_basic_block(name) for name in ("shared", "alone"))
     b.cbranch(b.icmp_signed(">", used, number(1)), shared, alone)

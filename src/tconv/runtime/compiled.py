@@ -29,6 +29,7 @@ from tconv.runtime.launch import (
     Launch,
     PackedWeights,
     addressable,
+    is_brief,
     put_steps,
     soon_done,
 )
@@ -103,6 +104,10 @@ class Runner:
         self.record, self.items = list(recipe.record), recipe.items
         self.scratch_bytes = -(-recipe.scratch * self.sums.itemsize // 64) * 64
         self.single = soon_done(problem)
+        flops = problem.flops()
+        if isinstance(recipe, Winograd):
+            flops = 2 * recipe.multiplications
+        self.brief = is_brief(problem, flops)
         self.launches: dict[tuple[tuple[int, ...], tuple[int, ...]], Launch] = {}
         self.no_bias = self.padded(np.zeros(problem.groups * problem.sizes[self.letters[1]]))
         if problem.activation is not None:
@@ -140,7 +145,7 @@ class Runner:
             record = self.strided(source, target)
             found = Launch(
                 self.kernel, record, self.scratch_bytes, self.items,
-                single=self.single, numbered=self.numbered,
+                single=self.single, brief=self.brief, numbered=self.numbered,
             )  # fmt: skip
             if len(self.launches) < MOST_LAUNCHES:
                 self.launches[source, target] = found

@@ -14,7 +14,7 @@ from tconv.problem import Operand, Problem, numpy_dtype
 from tconv.runtime.compiled import OrderedRunner
 from tconv.runtime.gradient import GradientRunner, Strides
 from tconv.runtime.kernels import grouped_kernel, grouped_weights_kernel, sweep_kernel
-from tconv.runtime.launch import flows, put_steps, soon_done
+from tconv.runtime.launch import flows, is_brief, put_steps, soon_done
 
 Array = npt.NDArray[Any]
 
@@ -34,6 +34,7 @@ class GroupedRunner(OrderedRunner):
         self.recipe, self.item = recipe, numpy_dtype(problem.dtype).itemsize
         super().__init__(problem, recipe, grouped_kernel(problem.dtype, recipe.lanes))
         self.single = soon_done(problem, FLOP)
+        self.brief = is_brief(problem, FLOP * problem.flops())
         # By axis of the weights: which of it, for each tap of the outer axes and of the last.
         self.runs = [tuple(np.moveaxis(np.array(run), -1, 0)) for run in recipe.runs if run]
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tconv.codegen.pool import BRIEF
 from tconv.plan.blocks import BYTE
 from tconv.problem import Operand, Problem, numpy_dtype
 from tconv.runtime import pool
@@ -29,7 +30,8 @@ MOST_LAUNCHES = 64  # kept for each problem; a stream of odd strides must not pi
 CACHE_LINE = 64  # bytes
 SAME_BANK = 2048  # bytes from point to point: memory takes lines so far apart one by one
 MOST_GAPS = 2  # times as far apart as they are wide: points that are touched first
-SMALL = 500_000  # flops below which waking a worker costs more than it saves
+SMALL = 200_000  # flops below which a worker costs more than it saves
+SOON = 3_000_000  # likewise, one that has to be woken
 
 
 class Launch:
@@ -59,10 +61,12 @@ class Launch:
         items: int,
         *,
         single: bool,
+        brief: bool = False,
         numbered: bool = False,
     ) -> None:
         self.numbered = numbered
-        self.kernel, self.scratch_bytes, self.items = kernel, scratch_bytes, items
+        self.kernel, self.scratch_bytes = kernel, scratch_bytes
+        self.items = items + BRIEF * brief  # as the pool counts them
         self.single = single or items == 1
         # A single work item needs no pool.
         self.alone = KERNEL(kernel) if items == 1 else None
@@ -143,8 +147,13 @@ def as_it_lies(given: Array) -> PackedWeights:
 
 
 def soon_done(problem: Problem, flop: int = 1) -> bool:
-    """Tell whether waking a worker costs more than it saves, by what a flop takes."""
+    """Tell whether a worker costs more than it saves, by what a flop takes."""
     return flop * problem.flops() + BYTE * problem.bytes() < SMALL
+
+
+def is_brief(problem: Problem, flops: int) -> bool:
+    """Tell whether waking a worker costs more than it saves; so many flops are done."""
+    return flops + BYTE * problem.bytes() < SOON
 
 
 def flows(steps: Iterable[int], apart: int) -> bool:
