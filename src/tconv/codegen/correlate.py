@@ -17,7 +17,6 @@ from tconv.codegen.build import (
     I64,
     counted,
     function,
-    larger,
     load,
     number,
     place,
@@ -30,6 +29,7 @@ from tconv.codegen.correlate_segments import fill_segments, runs_of, what_meets
 from tconv.codegen.correlate_store import Stores, store_sums
 from tconv.codegen.correlate_sums import emit_store_panels, emit_store_sums, emit_stream_run
 from tconv.codegen.correlate_tile import emit_correlate_tile
+from tconv.codegen.runs import split_rows
 from tconv.codegen.side_groups import emit_pack_groups
 from tconv.codegen.side_lines import emit_pack_panels, emit_pack_planes
 from tconv.codegen.sides import (
@@ -233,7 +233,7 @@ def _multiply_run(  # noqa: PLR0913 - which run of what
     swapped = is_swapped(b, r)
     first = b.mul(here.first, number(high))
     left = b.sub(part.tile_rows, first)
-    full, rest = _split_rows(b, shape, (left, here.tiles))
+    full, rest = split_rows(b, smaller(b, left, b.mul(here.tiles, number(high))), shape.rows)
     done = b.mul(full, number(high))
     lines = next_lines(b, ahead, (counts, full))
     for height, begin, count in ((high, number(0), full), (low, done, rest)):
@@ -250,26 +250,6 @@ def _multiply_run(  # noqa: PLR0913 - which run of what
                 with case:
                     apart, beside = (tiles[height, vectors, pitch] for pitch in (0, high))
                     b.call(b.select(swapped, apart, beside), arguments)
-
-
-def _split_rows(
-    b: ir.IRBuilder, shape: KernelShape, sizes: tuple[ir.Value, ir.Value]
-) -> tuple[ir.Value, ir.Value]:
-    """Return how many large tiles and how many small ones take the rows that are left.
-
-    The last rows go into a small tile if they fit, or into two of them, if those leave less empty
-    than a large one and a small one would.
-    """
-    high, low = shape.rows
-    left, most = sizes
-    full = smaller(b, b.sdiv(b.add(left, number(high - 1 - low)), number(high)), most)
-    rest = b.sub(smaller(b, left, b.mul(most, number(high))), b.mul(full, number(high)))
-    few = b.and_(
-        b.icmp_signed(">", rest, number(0)), b.icmp_signed("<=", rest, number(2 * low - high))
-    )
-    even = b.zext(b.and_(few, b.icmp_signed(">", full, number(0))), I64)
-    rest = b.add(larger(b, rest, number(0)), b.mul(even, number(high)))
-    return b.sub(full, even), b.sdiv(b.add(rest, number(low - 1)), number(low))
 
 
 def _is(b: ir.IRBuilder, value: ir.Value, other: int) -> ir.Value:

@@ -28,6 +28,7 @@ from tconv.codegen.build import (
 )
 from tconv.codegen.fold import emit_fold
 from tconv.codegen.plane_rows import emit_pack_planes
+from tconv.codegen.runs import split_rows
 from tconv.codegen.tile import Tile, emit_tile
 from tconv.plan.overlap import ARRAYS, FIELDS, MULTIPLY
 
@@ -84,12 +85,10 @@ def _emit_multiply(module: ir.Module, shape: KernelShape, kinds: list[ir.Type]) 
     weights = place(b, r.pointer_to("weights", pointer), b.mul(group, b.mul(r.rows, r.depth)))
     zeros = b.bitcast(r.blank, pointer)
     large, small = (number(size) for size in shape.rows)
-    whole = b.sdiv(rows, large)
-    left = b.sub(rows, b.mul(whole, large))
-    whole = b.add(whole, b.zext(b.icmp_signed(">", left, small), I64))
+    whole, others = split_rows(b, rows, shape.rows)
 
-    tiles_of = b.add(whole, b.zext(b.icmp_signed("<", b.mul(whole, large), rows), I64))
-    ask = _ahead_of(b, r, shape, (source, limits), (end, every), b.mul(tiles_of, panels))
+    calls = b.mul(b.add(whole, others), panels)
+    ask = _ahead_of(b, r, shape, (source, limits), (end, every), calls)
 
     def call(tile: ir.Function, row: ir.Value, turn: ir.Value) -> None:
         """Multiply some rows by every panel, while their weights are near."""
@@ -103,9 +102,9 @@ def _emit_multiply(module: ir.Module, shape: KernelShape, kinds: list[ir.Type]) 
 
     with counted(b, whole) as turn:
         call(tiles[0], b.add(first, b.mul(turn.index, large)), turn.index)
-    done = b.mul(whole, large)
-    with b.if_then(b.icmp_signed("<", done, rows)):
-        call(tiles[1], b.add(first, done), whole)
+    done = b.add(first, b.mul(whole, large))
+    with counted(b, others) as turn:
+        call(tiles[1], b.add(done, b.mul(turn.index, small)), b.add(whole, turn.index))
     b.ret_void()
     return made
 

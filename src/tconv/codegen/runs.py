@@ -1,6 +1,6 @@
 """Runs of tiles: all points of a phase by one panel, as far as its depth goes at a time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -73,7 +73,7 @@ def run_wide(
 def run_tiles(
     b: ir.IRBuilder, tiles: list[ir.Function], shape: KernelShape, vectors: int, run: Run
 ) -> None:
-    """Run the large tile as often as it fits, then the one that what is left fits into.
+    """Run large tiles, then small ones for what is left.
 
     Additions take four cycles, so a tile of one row is no quicker than one of four.  Every tile
     asks for a share of the weights that are read next, which are far away where panels are large;
@@ -81,18 +81,14 @@ def run_tiles(
     """
     sizes = rows_of(shape, vectors)
     large, small = map(number, sizes)
-    whole = b.sdiv(run.points, large)
-    rest = b.sub(run.points, b.mul(whole, large))
-    whole = b.add(whole, b.zext(b.icmp_signed(">", rest, small), I64))
-    done = b.mul(whole, large)
-    calls = b.add(whole, b.zext(b.icmp_signed("<", done, run.points), I64))
+    whole, others = split_rows(b, run.points, sizes)
+    calls = b.add(whole, others)
     steps = b.mul(run.count, run.depth)
     share = b.sdiv(b.add(steps, b.sub(calls, number(1))), larger(b, calls, number(1)))
     single = b.icmp_signed("<=", calls, number(1))
     soon = b.select(single, place(b, run.weights, AHEAD * shape.columns), run.soon)
 
-    def call(tile: ir.Function, turn: ir.Value, rows: int) -> None:
-        here = b.mul(turn, large)
+    def call(tile: ir.Function, turn: ir.Value, here: ir.Value, rows: int) -> None:
         tables = [
             place(b, run.places, here),
             place(b, run.start_places, b.and_(here, run.start_step)),
@@ -113,9 +109,29 @@ def run_tiles(
         )
 
     with counted(b, whole) as turn:
-        call(tiles[0], turn.index, sizes[0])
-    with b.if_then(b.icmp_signed("<", done, run.points)):
-        call(tiles[1], whole, sizes[1])
+        call(tiles[0], turn.index, b.mul(turn.index, large), sizes[0])
+    with counted(b, others) as turn:
+        here = b.add(b.mul(whole, large), b.mul(turn.index, small))
+        call(tiles[1], b.add(whole, turn.index), here, sizes[1])
+
+
+def split_rows(b: ir.IRBuilder, count: ir.Value, sizes: Sequence[int]) -> tuple[ir.Value, ir.Value]:
+    """Return how many large tiles and how many small ones take some rows.
+
+    The last rows go into a small tile if they fit, or into two of them, if those leave less empty
+    than a large one and a small one would.
+    """
+    large, small = sizes
+    whole = b.sdiv(b.add(count, number(large - 1 - small)), number(large))
+    rest = b.sub(count, b.mul(whole, number(large)))
+    some = b.icmp_signed(">", rest, number(0))
+    others = b.zext(some, I64)
+    spared = 2 * small - large
+    if 0 < spared < small:
+        few = b.and_(some, b.icmp_signed("<=", rest, number(spared)))
+        even = b.zext(b.and_(few, b.icmp_signed(">", whole, number(0))), I64)
+        whole, others = b.sub(whole, even), b.add(others, even)
+    return whole, others
 
 
 def filled_before(

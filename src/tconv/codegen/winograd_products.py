@@ -9,6 +9,7 @@ from llvmlite import ir
 from tconv.codegen.block import KernelShape, Record
 from tconv.codegen.build import I1, I64, advancing, counted, load, number, place, prefetch, smaller
 from tconv.codegen.rows import zero_fill
+from tconv.codegen.runs import split_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,13 +214,12 @@ def _run_tiles(
     sizes: Sequence[int],
     count: ir.Value,
 ) -> None:
-    """Run the large register tile as often as it fits, then the one that the rest fits into."""
+    """Run large register tiles, then small ones for the rest."""
     large, small = (number(size) for size in sizes)
-    whole = b.sdiv(count, large)
-    rest = b.sub(count, b.mul(whole, large))
-    whole = b.add(whole, b.zext(b.icmp_signed(">", rest, small), I64))
+    whole, others = split_rows(b, count, sizes)
     with counted(b, whole) as run:
         call(tiles[0], sizes[0], b.mul(run.index, large), run.index)
     done = b.mul(whole, large)
-    with b.if_then(b.icmp_signed("<", done, count)):
-        call(tiles[1], sizes[1], done, whole)
+    with counted(b, others) as run:
+        here = b.add(done, b.mul(run.index, small))
+        call(tiles[1], sizes[1], here, b.add(whole, run.index))

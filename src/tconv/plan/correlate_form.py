@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from tconv.plan.machine import padded
-from tconv.plan.tiles import SMALL_TILE, whole_tiles
+from tconv.plan.tiles import whole_tiles
 from tconv.problem import Operand, Problem
 
 # Multiplications in the time of one element that is packed: into panels or vectors of groups;
@@ -63,27 +63,15 @@ def form_times(
         planes = PACK_LINES
     apart = PACK_APART if problem.groups > 1 and not rows_of_points else 0
     both = PACK_PANELS * coarse + apart
-    natural = padded(fine, lanes) * even_tiles(coarse, tile_rows) * met
+    natural = padded(fine, lanes) * whole_tiles(coarse, tile_rows) * met
     natural += (PACK_PANELS * max(fine, lanes) + apart) * spread + both
-    swapped = padded(coarse, lanes) * even_tiles(taps * fine, tile_rows)
+    swapped = padded(coarse, lanes) * whole_tiles(taps * fine, tile_rows)
     swapped += (planes * fine + apart / 2) * spread + both
     times = {Form(): natural, Form(swapped=True): swapped}
     if problem.groups == 1:
         return times
-    rows = even_tiles(coarse, tile_rows)
+    rows = whole_tiles(coarse, tile_rows)
     across = ACROSS * (fine - fine % 2 + (fine % 2) * 4 / 3) * rows * met
     across += PACK_PANELS * (fine * spread + coarse)
     across *= -(-problem.groups // lanes) * lanes / problem.groups
     return times | {Form(groups=lanes): across}
-
-
-def even_tiles(rows: int, tile_rows: int) -> int:
-    """Return how many rows tiles have where two small ones may take the last.
-
-    >>> [even_tiles(rows, 6) for rows in (1, 4, 5, 6, 7, 8, 9, 14)]
-    [4, 4, 6, 6, 8, 8, 10, 14]
-    """
-    whole, rest = divmod(rows, tile_rows)
-    if whole and 0 < rest <= 2 * SMALL_TILE - tile_rows:
-        return (whole - 1) * tile_rows + 2 * SMALL_TILE
-    return whole_tiles(rows, tile_rows)

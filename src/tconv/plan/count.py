@@ -14,7 +14,6 @@ from tconv.plan import correlate, overlap
 from tconv.plan.cells import Cells
 from tconv.plan.check_record import Record
 from tconv.plan.correlate import Correlate
-from tconv.plan.correlate_form import even_tiles
 from tconv.plan.dots import ROWS as ROWS_OF_DOTS
 from tconv.plan.dots import Dots
 from tconv.plan.gather import Gather
@@ -210,10 +209,10 @@ def _correlate(problem: Problem, recipe: Correlate, tile_rows: int) -> Numbers:
     width = _panels_width(r.columns * recipe.groups, recipe.lanes, recipe.vectors)
     taps = len(recipe.taps)
     chunks = _parts(r.rows, r.chunk_rows)
-    rows = taps * sum(even_tiles(chunk, tile_rows) for chunk in chunks)
+    rows = taps * sum(whole_tiles(chunk, tile_rows) for chunk in chunks)
     if recipe.swapped:
         parts = _parts(taps, r.chunk_taps)
-        rows = sum(even_tiles(part * r.rows, tile_rows) for part in parts)
+        rows = sum(whole_tiles(part * r.rows, tile_rows) for part in parts)
     sizes = [problem.batch, *problem.spatial(Operand.COARSE)]
     cuts = [_parts(size, block) for size, block in zip(sizes, recipe.block, strict=True)]
     pitches = [*r.outer_of("b_pitches"), 1]

@@ -15,11 +15,15 @@ def tile_rows(machine: Machine) -> int:
 
 
 def whole_tiles(rows: int, tile_rows: int) -> int:
-    """Return how many rows the tiles for some rows have: large ones, then one for the rest.
+    """Return how many rows the tiles for some rows have: large ones, and small ones for the rest.
 
-    >>> [whole_tiles(rows, 6) for rows in (1, 4, 5, 6, 7, 11)]
-    [4, 4, 6, 6, 10, 12]
+    Two small ones may leave less empty than a large one and a small one do.
+
+    >>> [whole_tiles(rows, 6) for rows in (1, 4, 5, 6, 7, 8, 9, 11, 14)]
+    [4, 4, 6, 6, 8, 8, 10, 12, 14]
     """
     whole, rest = divmod(rows, tile_rows)
+    if whole and 0 < rest <= 2 * SMALL_TILE - tile_rows:
+        return (whole - 1) * tile_rows + 2 * SMALL_TILE
     small = 0 < rest <= SMALL_TILE
     return (whole + (rest > 0 and not small)) * tile_rows + small * SMALL_TILE

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tconv.codegen.pool import BRIEF
 from tconv.plan.blocks import BYTE
 from tconv.problem import Operand, Problem, numpy_dtype
 from tconv.runtime import pool
@@ -66,7 +65,7 @@ class Launch:
     ) -> None:
         self.numbered = numbered
         self.kernel, self.scratch_bytes = kernel, scratch_bytes
-        self.items = items + BRIEF * brief  # as the pool counts them
+        self.items = items + pool.BRIEF * brief  # as the pool counts them
         self.single = single or items == 1
         # A single work item needs no pool.
         self.alone = KERNEL(kernel) if items == 1 else None

@@ -20,6 +20,7 @@ from tconv import codegen
 from tconv.codegen.aside import MASK_WORDS, SHUNNED
 from tconv.codegen.pool import (
     ASIDE,
+    BRIEF,
     CAPACITY,
     CPUS,
     LINE,
@@ -34,6 +35,8 @@ from tconv.codegen.waiting import Host
 from tconv.jit import KernelSource, host_machine, load_kernel, source_version
 from tconv.settings import settings
 from tconv.threads import available_cpus, watch
+
+__all__ = ["BRIEF", "borrow", "run", "watch_way", "way"]
 
 _EXIT_SECONDS = 1.0  # how long the end of the interpreter waits for a worker's last item
 _BORROWED = 1 << 62  # threads that are there when OpenMP gives them
@@ -79,7 +82,8 @@ def run(  # noqa: PLR0913 - runs once a step: a record would cost more than the 
     ``kernel``, ``record`` and ``scratch`` are addresses, ``scratch_step`` is in bytes, and
     the caller is worker 0 of ``threads``, at least one.  Returns when all items are done and
     no worker touches the memory any more.  While another thread is in here the caller does
-    its items alone, so callers never wait for each other.
+    its items alone, so callers never wait for each other.  With BRIEF added to the items, no
+    worker is woken for a run that is over before, unless runs follow each other.
     """
     if threads > _ready:
         _grow(threads)
