@@ -133,3 +133,22 @@ def test_nothing_is_touched_where_words_are_longer_than_elements() -> None:
     runner.run(data, runner.pack(weights), None, out)
 
     np.testing.assert_array_equal(out, reference.answer(problem, data, weights))
+
+
+@pytest.mark.parametrize("apart", [1, 3, 500], ids=["beside", "near", "far"])
+def test_points_that_lie_far_apart_are_not_asked_for(apart: int) -> None:
+    """All lines between them would be, of every channel: millions for one work item."""
+    axis = Axis(401, 200, 3, 2, 1, 0)
+    layouts = Layout("n gc x"), Layout("n gf x"), Layout("gc f x")
+    problem = Problem(Operand.FINE, 1, 1, 16, 2, (axis,), "float32", *layouts)
+    runner = OverlapRunner(problem, plan_overlap(problem, replace(machine(), l3=0)))
+    data = np.zeros((1, 16, 200 * apart), np.float32)[..., ::apart]
+    data[:] = whole_numbers(data.shape, "float32", 1)
+    weights = whole_numbers(problem.shape(Operand.WEIGHTS), "float32", 2)
+    out = np.empty(problem.shape(Operand.FINE), np.float32)
+    runner.run(data, runner.pack(weights), None, out)
+    steps = (data.strides, out.strides)
+    record = runner.strided(*steps)
+
+    assert record[OVERLAP_FIELDS["ahead"]] == (apart < 8)
+    np.testing.assert_array_equal(out, reference.answer(problem, data, weights))

@@ -13,6 +13,8 @@ from tconv.runtime.launch import MOST_GAPS, Array, Launch
 from tconv.runtime.scratch import scratch_address
 from tconv.threads import get_num_threads
 
+MOST_APART = 8  # elements from point to point: more would be mostly gaps
+
 
 class OverlapRunner(OrderedRunner):
     """FINE or COARSE with few written channels: products, then sums of them."""
@@ -59,6 +61,8 @@ class OverlapRunner(OrderedRunner):
         # Nothing but what is read, or little: other arrays may lie there, or nothing at all.
         depth, beside = record[fields["depth"]], record[fields["source_c"]] == 1
         record[fields["afar"]] *= beside and depth <= steps[-1] <= MOST_GAPS * depth
+        # A run of points of one channel is asked for line by line, with all that lies between.
+        record[fields["ahead"]] *= beside or 0 < steps[-1] <= MOST_APART
         for name, values in (("run_sizes", sizes), ("run_steps", steps)):
             place = record[fields[name]]
             record[place : place + len(values)] = values
