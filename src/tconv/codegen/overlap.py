@@ -86,7 +86,6 @@ def _emit_multiply(module: ir.Module, shape: KernelShape, kinds: list[ir.Type]) 
     zeros = b.bitcast(r.blank, pointer)
     large, small = (number(size) for size in shape.rows)
     whole, others = split_rows(b, rows, shape.rows)
-
     calls = b.mul(b.add(whole, others), panels)
     ask = _ahead_of(b, r, shape, (source, limits), (end, every), calls)
 
