@@ -11,6 +11,7 @@ from tconv.errors import UnsupportedError
 from tconv.plan import (
     Machine,
     Plan,
+    Spread,
     TapProducts,
     Winograd,
     choose_alike,
@@ -31,6 +32,7 @@ try:
     from tconv.runtime.door import make_door
     from tconv.runtime.launch import Shifted
     from tconv.runtime.runners import runner
+    from tconv.runtime.spread import SpreadRunner
 except UnsupportedError as error:
     NO_COMPILER = error.wrong
 except ImportError:
@@ -57,7 +59,10 @@ class Executable:
         self._compiled: Any = None
         self._view = None if plan.thin is None else plan.thin.view
         self._recast = plan.recast
-        if not isinstance(plan.recipe, TapProducts):
+        if isinstance(plan.recipe, Spread):
+            inner = [Executable(each) for each in plan.recipe.inner]
+            self._compiled = SpreadRunner(plan.problem, plan.recipe, inner)
+        elif not isinstance(plan.recipe, TapProducts):
             self._compiled = runner(plan.solved, plan.recipe)
 
     def launch(
@@ -95,6 +100,8 @@ class Executable:
         """What the order of packed weights depends on: equal means interchangeable."""
         problem = self.problem
         recipe: Any = self.plan.recipe
+        if isinstance(recipe, Spread):
+            return recipe.taps, self._compiled.inner[0].packing
         names = [field.name for field in fields(recipe) if field.name not in OF_SIZES]
         order = *(getattr(recipe, name) for name in names), getattr(recipe, "weights_order", None)
         seen = self.plan.solved.weights_layout

@@ -11,6 +11,7 @@ from tconv.plan.machine import Machine
 from tconv.plan.overlap import Overlap
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import Planes
+from tconv.plan.spread import Spread
 from tconv.plan.strips import Strips
 from tconv.plan.taps import TapProducts, tap_products
 from tconv.plan.thin import Thin, thinned
@@ -28,6 +29,7 @@ __all__ = [
     "Overlap",
     "Plan",
     "Planes",
+    "Spread",
     "Step",
     "Strips",
     "TapProducts",

@@ -12,6 +12,7 @@ from tconv.plan.check_gather import GatherRun
 from tconv.plan.check_grouped import check_grouped, check_grouped_weights
 from tconv.plan.check_overlap import OverlapRun
 from tconv.plan.check_planes import PlanesRun
+from tconv.plan.check_spread import SpreadRun
 from tconv.plan.check_strips import StripsRun
 from tconv.plan.check_winograd import check_winograd
 from tconv.plan.correlate import Correlate
@@ -21,9 +22,11 @@ from tconv.plan.grouped_weights import GroupedWeights
 from tconv.plan.overlap import Overlap
 from tconv.plan.plan import Plan
 from tconv.plan.planes import Planes
+from tconv.plan.spread import Spread
 from tconv.plan.strips import Strips
 from tconv.plan.winograd import Winograd
 from tconv.plan.woven import Woven, all_together
+from tconv.problem import Problem
 
 
 def check_plan(plan: Plan, *, tile_rows: int) -> None:
@@ -37,17 +40,30 @@ def check_plan(plan: Plan, *, tile_rows: int) -> None:
         GatherRun(one, recipe).check(tile_rows)
     elif isinstance(recipe, Cells):
         CellsRun(problem, recipe).check(tile_rows)
-    elif isinstance(recipe, Planes):
-        PlanesRun(problem, recipe).check()
-    elif isinstance(recipe, Strips):
-        StripsRun(problem, recipe).check()
+    elif isinstance(recipe, Planes | Strips | Spread | Grouped | GroupedWeights):
+        _check_alone(problem, recipe)
     elif isinstance(recipe, Overlap):
         OverlapRun(problem, recipe, tile_rows).check()
     elif isinstance(recipe, Correlate):
         CorrelateRun(problem, recipe, tile_rows).check()
-    elif isinstance(recipe, Grouped):
-        check_grouped(problem, recipe)
-    elif isinstance(recipe, GroupedWeights):
-        check_grouped_weights(problem, recipe)
     elif isinstance(recipe, Winograd):
         check_winograd(problem, recipe, tile_rows=tile_rows)
+    if isinstance(recipe, Spread):
+        for inner in recipe.inner:
+            check_plan(inner, tile_rows=tile_rows)
+
+
+def _check_alone(
+    problem: Problem, recipe: Planes | Strips | Spread | Grouped | GroupedWeights
+) -> None:
+    """Refuse a recipe without tiles of rows."""
+    if isinstance(recipe, Planes):
+        PlanesRun(problem, recipe).check()
+    elif isinstance(recipe, Strips):
+        StripsRun(problem, recipe).check()
+    elif isinstance(recipe, Spread):
+        SpreadRun(problem, recipe).check()
+    elif isinstance(recipe, Grouped):
+        check_grouped(problem, recipe)
+    else:
+        check_grouped_weights(problem, recipe)

@@ -7,26 +7,43 @@ from typing import TypeVar
 
 from tconv.errors import UnsupportedError
 from tconv.plan.cells import Cells, plan_cells
-from tconv.plan.correlate import Correlate, plan_correlate
-from tconv.plan.dots import ROWS, Dots, plan_dots
+from tconv.plan.correlate import plan_correlate
+from tconv.plan.dots import Dots, plan_dots
 from tconv.plan.few import fastest
+from tconv.plan.flat import flattened
 from tconv.plan.gather import Gather, plan_gather
 from tconv.plan.grouped import Grouped, plan_grouped
-from tconv.plan.grouped_weights import GroupedWeights, plan_grouped_weights
+from tconv.plan.grouped_weights import plan_grouped_weights
 from tconv.plan.machine import Machine
-from tconv.plan.overlap import Overlap, channels_of, plan_overlap
+from tconv.plan.overlap import Overlap, plan_overlap
 from tconv.plan.pace import few_groups_pay, many_small_groups
 from tconv.plan.phases import len_of_phases
-from tconv.plan.plan import Plan, Step
+from tconv.plan.plan import Plan, Refused
 from tconv.plan.planes import Planes, plan_planes
+from tconv.plan.shown import (
+    show_cells,
+    show_correlate,
+    show_dots,
+    show_gather,
+    show_grouped,
+    show_overlap,
+    show_planes,
+    show_portable,
+    show_spread,
+    show_strips,
+    show_winograd,
+    show_woven,
+)
+from tconv.plan.smaller import Smaller, round_batches
+from tconv.plan.spread import plan_spread
+from tconv.plan.spread_times import worth_spreading
 from tconv.plan.strips import Strips, lines_are_long, plan_strips
-from tconv.plan.taps import tap_products
 from tconv.plan.tiles import SMALL_TILE
 from tconv.plan.widths import suited
-from tconv.plan.winograd import Winograd, error_bounds, plan_winograd
+from tconv.plan.winograd import plan_winograd
 from tconv.plan.winograd_choice import Worth, unbound_refusal, weigh
 from tconv.plan.woven import Woven, plan_woven
-from tconv.problem import Operand, Problem, accumulator
+from tconv.problem import Operand, Problem
 
 MOST_PHASES = 1 << 12  # of all axes together
 KERNELS = {Operand.COARSE: "gather", Operand.FINE: "phases", Operand.WEIGHTS: "correlate"}
@@ -78,7 +95,7 @@ def choose_plan(
     notes = (("direct", slower), *((("unbound", unbound),) if unbound else ()))
     most = None if bound else worth.most
     recipe = plan_winograd(problem, machine, worth.outputs, worth.alike, most=most)
-    return _winograd(problem, recipe, notes)
+    return show_winograd(problem, recipe, notes)
 
 
 def _choose_direct(problem: Problem, machine: Machine | None, no_machine: str) -> Plan:
@@ -91,26 +108,29 @@ def _choose_direct(problem: Problem, machine: Machine | None, no_machine: str) -
     elif problem.batch == 0:
         why = "there is nothing to compute"
     if machine is None or why is not None:
-        return _portable(problem, ((name, str(why)),))
+        return show_portable(problem, ((name, str(why)),))
     slower = (("tap products", "moves every tap's product through memory"),)
     if problem.wanted is Operand.WEIGHTS:
         return _weights_plan(problem, machine, slower)
     if not _few_phases(problem):
-        return _portable(problem, ((name, MANY_PHASES),))
+        return show_portable(problem, ((name, MANY_PHASES),))
     return _data_plan(problem, machine, slower)
 
 
-def _data_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, str], ...]) -> Plan:
+def _data_plan(problem: Problem, machine: Machine, slower: Refused) -> Plan:
     """Return the plan for FINE or COARSE: by estimate, or as depthwise channels lie."""
     if lines_are_long(problem, machine):
-        return _strips(problem, plan_strips(problem, machine), (("grouped", TURNED), *slower))
+        return show_strips(problem, plan_strips(problem, machine), (("grouped", TURNED), *slower))
     if _groups_are_lanes(problem, machine):
         refused = ((_called(problem, "gather"), EMPTY), ("planes", LONGER), *slower)
-        return _grouped(problem, plan_grouped(problem, machine), refused)
+        return show_grouped(problem, plan_grouped(problem, machine), refused)
     best, others = fastest(problem, machine)
     refused = (*((_called(problem, name), LONGER) for name in others), *slower)
     if not others:
         refused = (("planes", FULL), *refused)
+    smaller = worth_spreading(problem, machine, best)
+    if smaller is not None:
+        return spread_plan(problem, machine, smaller, ((_called(problem, best), LONGER), *refused))
     return PLANNERS[best](problem, machine, refused)
 
 
@@ -138,12 +158,12 @@ def _weights_are_few(problem: Problem, machine: Machine) -> bool:
     return few and many_small_groups(problem, machine)
 
 
-def _weights_plan(problem: Problem, machine: Machine, slower: tuple[tuple[str, str], ...]) -> Plan:
+def _weights_plan(problem: Problem, machine: Machine, slower: Refused) -> Plan:
     coarse, fine = problem.coarse_channels, problem.fine_channels
     if _weights_are_few(problem, machine):
         small = ("correlate", f"{coarse * fine} weights a group and tap would leave tiles empty")
-        return _grouped(problem, plan_grouped_weights(problem, machine), (small, *slower))
-    return _correlate(problem, plan_correlate(problem, machine), slower)
+        return show_grouped(problem, plan_grouped_weights(problem, machine), (small, *slower))
+    return show_correlate(problem, plan_correlate(problem, machine), slower)
 
 
 def _few_phases(problem: Problem) -> bool:
@@ -157,176 +177,22 @@ def _called(problem: Problem, name: str) -> str:
     return KERNELS[problem.wanted] if name == "gather" else name
 
 
-def _gather(problem: Problem, recipe: Gather, refused: tuple[tuple[str, str], ...]) -> Plan:
-    phases = math.prod(axis.stride for axis in problem.axes)
-    if problem.wanted is Operand.COARSE:
-        name, reason = "gather", "every output point reads its window"
-    elif all(axis.taps <= axis.stride and axis.dilation == 1 for axis in problem.axes):
-        name, reason = "pointwise", f"no two windows overlap: one product for {phases} phases"
-    else:
-        name, reason = "phases", f"the strides split the output into {phases} dense gathers"
-    tile = f"{recipe.vectors}x{recipe.lanes} channels a panel, {recipe.panels} panels"
-    block = "x".join(map(str, recipe.block))
-    return Plan(
-        problem, name, reason, refused,
-        (
-            Step("pack weights", tile, 0),
-            Step("pack block", f"{block} points, {recipe.items} work items", 0),
-            Step(name, f"tiles of points by {recipe.vectors}x{recipe.lanes}", problem.flops()),
-            Step("store", f"{_epilogue(problem)}layout {_layout(problem)}", 0),
-        ),
-        recipe,
-    )  # fmt: skip
-
-
-def _winograd(problem: Problem, recipe: Winograd, refused: tuple[tuple[str, str], ...]) -> Plan:
-    forms = " x ".join(map(str, recipe.forms))
-    saved = problem.flops() / 2 / recipe.multiplications
-    bound, direct = error_bounds(problem, recipe)
-    points = math.prod(form.points for form in recipe.forms)
-    work = f"{'x'.join(map(str, recipe.block))} points, {recipe.items} work items"
-    size = f"{4e-6 * problem.groups * recipe.group_weights:.3f} MB"
-    if recipe.staged:
-        work += f", before they are multiplied: {recipe.round} of {recipe.boxes} blocks at a time"
-    return Plan(
-        problem, "winograd", f"{forms} needs {saved:.2f} times fewer multiplications", refused,
-        (
-            Step("transform weights", size + " at a time" * (recipe.slice < recipe.panels), 0),
-            Step("transform data", work, 0),
-            Step("multiply", f"at {points} points of the transform", 2 * recipe.multiplications),
-            Step("transform back", f"error <= {bound:.1e} * max|data| * sum|weights|, "
-                 f"direct {direct:.1e}", 0),
-            Step("store", f"{'add bias, ' if problem.bias else ''}layout {_layout(problem)}", 0),
-        ),
-        recipe,
-    )  # fmt: skip
-
-
-def _cells(problem: Problem, recipe: Cells, refused: tuple[tuple[str, str], ...]) -> Plan:
-    block = "x".join(map(str, recipe.block))
-    phases = len(recipe.columns)
-    return Plan(
-        problem, "cells", f"{phases} phases are columns of one product", refused,
-        (
-            Step("pack weights", f"{recipe.panels} panels, {recipe.neighbours} neighbours", 0),
-            Step("pack block", f"{block} points, {recipe.items} work items", 0),
-            Step("cells", f"tiles of points by {recipe.vectors}x{recipe.lanes}", problem.flops()),
-            Step("store", f"{'add bias, ' if problem.bias else ''}layout {_layout(problem)}", 0),
-        ),
-        recipe,
-    )  # fmt: skip
-
-
-def _dots(problem: Problem, recipe: Dots, refused: tuple[tuple[str, str], ...]) -> Plan:
-    _, written = channels_of(problem)
-    how = f"vectors of {recipe.lanes} channels read, for few that are written"
-    tiles = f"tiles of {ROWS[written]} points by {written} channels"
-    return _by_blocks(problem, recipe, refused, ("dots", how, tiles))
-
-
-def _woven(problem: Problem, recipe: Woven, refused: tuple[tuple[str, str], ...]) -> Plan:
-    groups = f"{recipe.lanes // recipe.written} groups"
-    shared = groups if recipe.written < recipe.lanes else "one group"
-    how = f"vectors of the {recipe.written} channels of {shared}"
-    tiles = f"tiles by {recipe.vectors}x{recipe.lanes}"
-    return _by_blocks(problem, recipe, refused, ("woven", how, tiles))
-
-
-def _grouped(
-    problem: Problem, recipe: Grouped | GroupedWeights, refused: tuple[tuple[str, str], ...]
-) -> Plan:
-    panels = f"{recipe.panels} panel{'s' if recipe.panels > 1 else ''}"
-    how = f"vectors of {recipe.lanes} groups, {panels}"
-    tiles = f"tiles of points by {recipe.lanes} groups"
-    return _by_blocks(problem, recipe, refused, ("grouped", how, tiles))
-
-
-def _planes(problem: Problem, recipe: Planes, refused: tuple[tuple[str, str], ...]) -> Plan:
-    how = f"vectors of {recipe.lanes} points, for few channels a group"
-    tiles = f"tiles of {recipe.rows} channels by points"
-    return _by_blocks(problem, recipe, refused, ("planes", how, tiles))
-
-
-def _strips(problem: Problem, recipe: Strips, refused: tuple[tuple[str, str], ...]) -> Plan:
-    how = "lines of points, several in a tile, for each channel"
-    tiles = f"tiles of lines by {recipe.lanes} points"
-    return _by_blocks(problem, recipe, refused, ("strips", how, tiles))
-
-
-def _by_blocks(
-    problem: Problem,
-    recipe: Dots | Woven | Grouped | GroupedWeights | Planes | Strips,
-    refused: tuple[tuple[str, str], ...],
-    told: tuple[str, str, str],
-) -> Plan:
-    """Return a plan that packs, sums and stores blocks; told are its name, how, and what tiles."""
-    name, how, tiles = told
-    block = "x".join(map(str, recipe.block))
-    return Plan(
-        problem, name, how, refused,
-        (
-            Step("pack block", f"{block} points, {recipe.items} work items", 0),
-            Step(name, tiles, problem.flops()),
-            Step("store", f"{_epilogue(problem)}layout {_layout(problem)}", 0),
-        ),
-        recipe,
-    )  # fmt: skip
-
-
-def _overlap(problem: Problem, recipe: Overlap, refused: tuple[tuple[str, str], ...]) -> Plan:
-    images = f"{recipe.round} image{'s' if recipe.round > 1 else ''} at a time"
-    return Plan(
-        problem, "overlap", "every tap's products first, added up where they overlap", refused,
-        (
-            Step("pack points", f"panels of {recipe.vectors}x{recipe.lanes}", 0),
-            Step("multiply", f"all taps and channels, {images}", problem.flops()),
-            Step("add up", f"lines, {_epilogue(problem)}layout {_layout(problem)}", 0),
-        ),
-        recipe,
-    )  # fmt: skip
-
-
-def _correlate(problem: Problem, recipe: Correlate, refused: tuple[tuple[str, str], ...]) -> Plan:
-    block = "x".join(map(str, recipe.block))
-    return Plan(
-        problem, "correlate", "every tap's product over blocks of points", refused,
-        (
-            Step("pack block", f"{block} points, {recipe.items} work items", 0),
-            Step("correlate", f"tiles by {recipe.vectors}x{recipe.lanes}", problem.flops()),
-            Step("store", f"layout {_layout(problem)}", 0),
-        ),
-        recipe,
-    )  # fmt: skip
-
-
-def _portable(problem: Problem, refused: tuple[tuple[str, str], ...]) -> Plan:
-    recipe = tap_products(problem)
-    taps = math.prod(axis.taps for axis in problem.axes)
-    used = math.prod(sum(reach.count > 0 for reach in axis) for axis in recipe.reaches)
-    first, second = problem.given
-    sums = accumulator(problem.dtype).name
-    verb = {Operand.COARSE: "gather", Operand.FINE: "scatter", Operand.WEIGHTS: "correlate"}
-    groups = f"{problem.groups} group{'s' if problem.groups > 1 else ''}"
-    matrix = f"{problem.coarse_channels} x {problem.fine_channels} channels, {groups}"
-    return Plan(
-        problem,
-        "tap products",
-        f"NumPy runs {used} matrix products for {taps} taps, on any machine",
-        refused,
-        (
-            Step("pack", f"{first.name} and {second.name} as {sums}", 0),
-            Step(verb[problem.wanted], f"{used} products of {matrix}", problem.flops()),
-            Step(
-                "store",
-                f"{_epilogue(problem)}round to {problem.dtype}, layout {_layout(problem)}",
-                0,
-            ),
-        ),
-        recipe,
+def spread_plan(problem: Problem, machine: Machine, smaller: Smaller, refused: Refused) -> Plan:
+    """Return the plan for FINE by a smaller problem, whatever others take."""
+    inner = tuple(
+        _inner(replace(smaller.problem, batch=images), machine) for images in round_batches(smaller)
     )
+    recipe = plan_spread(problem, machine, smaller, inner)
+    return show_spread(problem, recipe, refused)
 
 
-Refused = tuple[tuple[str, str], ...]
+def _inner(problem: Problem, machine: Machine) -> Plan:
+    """Return the plan for a problem without points that nothing meets."""
+    flat = flattened(problem)
+    plan = _data_plan(problem if flat is None else flat.problem, machine, ())
+    return plan if flat is None else replace(plan, problem=problem, recast=flat)
+
+
 Recipe = TypeVar("Recipe")
 
 
@@ -337,14 +203,14 @@ def _planner(
 
 
 PLANNERS = {
-    "gather": _planner(plan_gather, _gather),
-    "dots": _planner(plan_dots, _dots),
-    "woven": _planner(plan_woven, _woven),
-    "planes": _planner(plan_planes, _planes),
-    "strips": _planner(plan_strips, _strips),
-    "grouped": _planner(plan_grouped, _grouped),
-    "cells": _planner(plan_cells, _cells),
-    "overlap": _planner(plan_overlap, _overlap),
+    "gather": _planner(plan_gather, show_gather),
+    "dots": _planner(plan_dots, show_dots),
+    "woven": _planner(plan_woven, show_woven),
+    "planes": _planner(plan_planes, show_planes),
+    "strips": _planner(plan_strips, show_strips),
+    "grouped": _planner(plan_grouped, show_grouped),
+    "cells": _planner(plan_cells, show_cells),
+    "overlap": _planner(plan_overlap, show_overlap),
 }
 """By the names that estimates have for them."""
 
@@ -364,13 +230,3 @@ def choose_alike(problem: Problem, machine: Machine, name: str) -> Plan:
 def kind_of(plan: Plan) -> str:
     """Return which of these a plan's recipe is."""
     return KINDS[type(plan.recipe)]
-
-
-def _layout(problem: Problem) -> str:
-    return str(problem.layout(problem.wanted))
-
-
-def _epilogue(problem: Problem) -> str:
-    """Return what is done to sums before they are stored."""
-    activation = f"{problem.activation}, " if problem.activation else ""
-    return f"{'add bias, ' if problem.bias else ''}{activation}"

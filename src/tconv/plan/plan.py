@@ -11,11 +11,14 @@ from tconv.plan.grouped_weights import GroupedWeights
 from tconv.plan.hops import Hops
 from tconv.plan.overlap import Overlap
 from tconv.plan.planes import Planes
+from tconv.plan.spread import Spread
 from tconv.plan.strips import Strips
 from tconv.plan.taps import TapProducts
 from tconv.plan.thin import Thin
 from tconv.plan.winograd import Winograd
 from tconv.problem import Problem
+
+Refused = tuple[tuple[str, str], ...]  # (algorithm, why not)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class Plan:
     problem: Problem
     algorithm: str
     reason: str
-    refused: tuple[tuple[str, str], ...]  # (algorithm, why not)
+    refused: Refused
     steps: tuple[Step, ...]
     recipe: (
         TapProducts
@@ -43,6 +46,7 @@ class Plan:
         | Planes
         | Strips
         | Overlap
+        | Spread
         | Grouped
         | GroupedWeights
         | Correlate

@@ -19,6 +19,7 @@ from tconv.codegen.grouped_weights import emit_grouped_weights
 from tconv.codegen.overlap import emit_overlap
 from tconv.codegen.parts import Kinds
 from tconv.codegen.planes import emit_planes
+from tconv.codegen.spread import emit_spread
 from tconv.codegen.strips import emit_strips
 from tconv.codegen.sweep import emit_sweep
 from tconv.codegen.weights import emit_pack_cells, emit_pack_weights, emit_pick_weights
@@ -147,6 +148,12 @@ def strips_kernel(dtype: str, lanes: int, merged: int) -> int:
     """Return the address of ``strips(record, scratch, item)`` for so many phases."""
     shape = KernelShape(dtype, lanes, 1, (1, merged))
     return _compiled("strips", shape, emit_strips)
+
+
+@cache
+def spread_kernel(dtype: str, lanes: int) -> int:
+    """Return the address of ``spread(record, scratch, item)``."""
+    return _address("spread", dtype, lanes, emit_spread)
 
 
 @cache

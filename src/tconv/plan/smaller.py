@@ -1,0 +1,140 @@
+"""A smaller problem whose results are FINE's, each point of it at one of the fine ones.
+
+Where windows do not overlap, FINE is one product: every tap of every written channel is a channel
+of a point that is read.  Where they do, but are dilated by a divisor of the stride, FINE is a
+denser problem without it.  All other points are blank, the bias alone; of a stride that is longer
+than the window, most are.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from tconv.plan.flat import meets_its_own
+from tconv.plan.thin import thin_axis
+from tconv.problem import Axis, Operand, Problem, numpy_dtype, window
+
+LAYOUTS = "n gf x", "n x gf"  # of results whose lines follow one another
+ROUND = 1 << 20  # bytes of the smaller result, of some images
+MOST_SMALLER = 16 << 20  # bytes of that of one image
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadAxis:
+    """An axis of the smaller problem, and where its points go.
+
+    Cell ``c`` and tap ``t`` go to ``step * c + offsets[t]``, if that is on the axis.  In the
+    smaller result they are ``cell_points * c + t - first``; of taps that are channels, point ``c``.
+    """
+
+    axis: Axis
+    size: int
+    cells: int
+    step: int
+    offsets: tuple[int, ...]
+    first: int = 0
+
+    def range_of(self, tap: int) -> range:
+        """Return the cells of which a tap is on the axis."""
+        offset = self.offsets[tap]
+        low = max(0, -(offset // self.step))
+        high = min(self.cells, (self.size - 1 - offset) // self.step + 1)
+        return range(low, max(low, high))
+
+
+@dataclass(frozen=True, slots=True)
+class Smaller:
+    """A problem that spreads to another, and where its results go."""
+
+    problem: Problem
+    axes: tuple[SpreadAxis, ...]
+    taps: tuple[int, ...]  # that are channels, of each axis; none where weights are the same
+
+    @property
+    def blanks(self) -> bool:
+        """Whether there are points that nothing meets."""
+        return any(
+            sum(len(axis.range_of(tap)) for tap in range(len(axis.offsets))) < axis.size
+            for axis in self.axes
+        )
+
+
+@lru_cache(maxsize=64)
+def smaller_problem(problem: Problem) -> Smaller | None:
+    """Return the problem that spreads to this one, if there is one.
+
+    >>> axis = Axis(fine_size=17, coarse_size=4, taps=2, stride=5, dilation=1, pad_begin=0)
+    >>> product_axis(axis)
+    SpreadAxis(axis=Axis(fine_size=4, coarse_size=4, taps=1, stride=1, dilation=1, pad_begin=0), \
+size=17, cells=4, step=5, offsets=(0, 1), first=0)
+    """
+    if problem.wanted is not Operand.FINE or all(map(meets_its_own, problem.axes)):
+        return None
+    if str(problem.fine_layout) not in LAYOUTS:
+        return None
+    taps = tuple(axis.taps for axis in problem.axes)
+    products = [product_axis(axis) for axis in problem.axes]
+    every = [axis for axis in products if axis is not None]
+    if len(every) == len(products) and (problem.groups == 1 or math.prod(taps) == 1):
+        channels = math.prod(taps) * problem.fine_channels
+        axes = tuple(each.axis for each in every)
+        return Smaller(replace(problem, axes=axes, fine_channels=channels), tuple(every), taps)
+    denser = tuple(map(denser_axis, problem.axes))
+    axes = tuple(each.axis for each in denser)
+    return None if axes == problem.axes else Smaller(replace(problem, axes=axes), denser, ())
+
+
+def product_axis(axis: Axis) -> SpreadAxis | None:
+    """Return an axis whose taps are channels; None where windows overlap."""
+    stride = axis.stride
+    if axis.coarse_size == 1:
+        stride = window(axis.taps, axis.dilation)
+    offsets = tuple(axis.dilation * tap - axis.pad_begin for tap in range(axis.taps))
+    if len({offset % stride for offset in offsets}) < axis.taps:
+        return None
+    points = axis.coarse_size
+    line = Axis(points, points, taps=1, stride=1, dilation=1, pad_begin=0)
+    return SpreadAxis(line, axis.fine_size, points, stride, offsets)
+
+
+def denser_axis(axis: Axis) -> SpreadAxis:
+    """Return an axis of those fine points alone that are met, with the same taps."""
+    thin, start, every = thin_axis(axis)
+    taps, stride, dilation = thin.taps, thin.stride, thin.dilation
+    size, cells = axis.fine_size, thin.coarse_size
+    alike = SpreadAxis(thin, size, thin.fine_size, every, (start,))
+    if cells == 1 or taps >= stride or window(taps, dilation) > stride:
+        return alike
+    first, end = (_points_before(thin, thin.pad_begin + limit) for limit in (0, thin.fine_size))
+    if first == end:
+        return alike
+    dense = Axis(end - first, cells, taps, taps, 1, first)
+    offsets = tuple(start + every * (dilation * tap - thin.pad_begin) for tap in range(taps))
+    return SpreadAxis(dense, size, cells, every * stride, offsets, first)
+
+
+def _points_before(axis: Axis, limit: int) -> int:
+    """Return how many meetings of coarse points and taps come before a point of the padding."""
+    cell, rest = divmod(limit, axis.stride)
+    inside = min(axis.taps, -(-rest // axis.dilation))
+    return min(axis.taps * cell + inside, axis.taps * axis.coarse_size)
+
+
+def fits(smaller: Smaller) -> bool:
+    """Tell whether the smaller result of an image is small enough to be kept."""
+    return 0 < bytes_of(smaller.problem) <= MOST_SMALLER and smaller.problem.batch > 0
+
+
+def round_batches(smaller: Smaller) -> list[int]:
+    """Return the images of a round, and those of the last one, if they are fewer."""
+    batch = smaller.problem.batch
+    images = max(1, min(batch, ROUND // bytes_of(smaller.problem)))
+    rest = batch % images
+    return [images, rest] if rest else [images]
+
+
+def bytes_of(problem: Problem) -> int:
+    """Return the bytes of the result of an image."""
+    points = math.prod(axis.fine_size for axis in problem.axes)
+    channels = problem.groups * problem.fine_channels
+    return points * channels * numpy_dtype(problem.dtype).itemsize

@@ -1,0 +1,282 @@
+"""Results of a smaller problem, spread among blanks.
+
+Some images of it at a time are computed into memory that all workers share, and spread from one end
+of the result to the other, which takes about as long as to write it.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tconv.plan.extent import channels_last
+from tconv.plan.gather import Scratch, make_record
+from tconv.plan.machine import Machine
+from tconv.plan.smaller import Smaller, SpreadAxis
+from tconv.problem import Problem, numpy_dtype
+
+if TYPE_CHECKING:
+    from tconv.plan.plan import Plan
+
+SCALARS = (
+    "compact", "target", "bias",  # addresses, filled in by each call
+    "target_g", "target_c", "target_x", "target_row",  # element steps, by each call
+    "way",  # how chunks are written, by each call
+    "compact_image", "compact_channel",  # element steps of the smaller result
+    "outer",  # spatial axes but the last two
+    "channels", "planes", "unit",  # written; those that lie apart, and those of a point
+    "rows", "row_chunks", "row_chunk",  # lines that follow one another, so many at a time
+    "size", "x_chunks", "x_chunk", "shift",  # points of a line; the first chunk is so much shorter
+    "step", "cell",  # elements from cell to cell of the result, and of the smaller one
+    "entries",  # runs of elements
+    "mixed", "mixed_low", "mixed_high", "base",  # points of a cell; which cells, where they begin
+    "blanks", "period",  # whether there are any; elements of them that vectors repeat
+    "units", "a_turn",  # chunks of all images, by each round, and of a work item
+    "scratch_stage", "scratch_pattern", "scratch_blank",
+    "activate", "slope", "zeros",  # by each runner
+)  # fmt: skip
+"""The numbers of a record, in order."""
+
+ARRAYS = (
+    "target_steps",  # of images and all spatial axes but the last, filled in by each call
+    "sizes",  # of the outer ones
+    "tables",  # by axis, of the lines' too: where its list begins in the next
+    "places",  # by point: where the smaller result has it, -1 for nowhere
+    "entry_read", "entry_write", "entry_count", "entry_length",
+    "entry_cell",  # the first one's among those that are mixed
+    "cell_reads",  # by point of a cell: where it is read, NOWHERE if it is blank
+)  # fmt: skip
+"""The arrays of a record; a number tells where in the record each begins."""
+
+FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
+
+IN_PLACE, PAST, APART = range(3)  # ways: into the target, past the caches, element by element
+
+NONE = -1
+NOWHERE = -1 << 62
+MIXED = (2, 3, 4)  # points of a cell that are mixed by whole vectors, not one by one
+CHUNK = 16 << 10  # bytes that are put together before they are written
+LINE = 64  # bytes
+CELL = 64  # points of a line that is copied as it is
+ITEMS = 32  # work items, about
+STREAM = 2  # parts of the last cache: a larger problem leaves nothing there
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """All that a spread result needs to know, but addresses."""
+
+    lanes: int
+    record: tuple[int, ...]
+    inner: "tuple[Plan, ...]"  # of a round of images, and of those that are left
+    taps: tuple[int, ...]  # that are channels there
+    round: int
+    compact: int  # elements of a round's smaller result
+    chunks: int  # of an image
+    scratch: int
+    items: int  # of one round
+
+
+@dataclass(frozen=True, slots=True)
+class _Reads:
+    """How far apart the smaller result has things, in elements."""
+
+    image: int
+    channel: int  # where they lie apart
+    cells: tuple[int, ...]  # by axis
+    taps: tuple[int, ...]
+
+
+def _reads(problem: Problem, smaller: Smaller) -> _Reads:
+    """Return where the smaller result has its cells and taps."""
+    beside = channels_last(problem)
+    channels = problem.groups * problem.fine_channels
+    sizes = [axis.axis.fine_size for axis in smaller.axes]
+    every = math.prod(sizes)
+    unit = channels if beside else 1
+    if not smaller.taps:
+        points = [unit * math.prod(sizes[place + 1 :]) for place in range(len(sizes))]
+        cells = [
+            point * len(axis.offsets) for point, axis in zip(points, smaller.axes, strict=True)
+        ]
+        image = every * channels
+        return _Reads(image, 0 if beside else every, tuple(cells), tuple(points))
+    taps = smaller.taps
+    whole = math.prod(taps)
+    point, plane = (whole * channels, 1) if beside else (1, every)
+    return _Reads(
+        image=every * whole * channels,
+        channel=0 if beside else every,
+        cells=tuple(point * math.prod(sizes[place + 1 :]) for place in range(len(sizes))),
+        taps=tuple(channels * plane * math.prod(taps[place + 1 :]) for place in range(len(sizes))),
+    )
+
+
+def plan_spread(
+    problem: Problem, machine: Machine, smaller: Smaller, inner: "tuple[Plan, ...]"
+) -> Spread:
+    """Lay out chunks and tables for FINE; ``inner`` are plans for the images of each round."""
+    images = inner[0].problem.batch
+    lanes, beside = machine.lanes(problem.dtype), channels_last(problem)
+    item = numpy_dtype(problem.dtype).itemsize
+    channels = problem.groups * problem.fine_channels
+    planes, unit = (1, channels) if beside else (channels, 1)
+    reads = _reads(problem, smaller)
+    *outer, last = smaller.axes
+    *above, size = (axis.fine_size for axis in problem.axes)
+    rows = above[-1] if above else 1
+    line = size * unit * item
+    row_chunk = max(1, min(rows, CHUNK // line))
+    # A line that is copied as it is may be cut anywhere, others where a cell begins.
+    whole = last.step == 1 and last.range_of(0) == range(size)
+    plain = whole and reads.cells[-1] == unit
+    step = CELL if plain else last.step
+    shift = -last.offsets[0] % step
+    cells = -(-(size + shift) // step)
+    if line > CHUNK:
+        cells = max(1, min(cells, CHUNK // (unit * item * step)))
+    x_chunk = cells * step
+    x_chunks = -(-(size + shift) // x_chunk)
+    row_chunks = -(-rows // row_chunk)
+    chunks = planes * math.prod(above[:-1]) * row_chunks * x_chunks
+    ends = reads.cells[-1], reads.taps[-1]
+    entries = _copied(size, unit) if plain else _entries(last, ends, unit)
+    mix = _mixed(last, ends)
+    if beside or plain or reads.cells[-1] != 1 or step not in MIXED:
+        mix = _Mix(0, range(0), 0, ())
+    repeated = math.lcm(unit, lanes)
+    scratch = Scratch(machine.vector_bytes // lanes)
+    lists = [
+        _places(axis, reads.cells[place], reads.taps[place]) for place, axis in enumerate(outer)
+    ] or [[0]]
+    numbers = {
+        "way": PAST if problem.bytes() > machine.l3 // STREAM else IN_PLACE,
+        "compact_image": reads.image,
+        "compact_channel": reads.channel,
+        "outer": max(0, len(outer) - 1),
+        "channels": channels,
+        "planes": planes,
+        "unit": unit,
+        "rows": rows,
+        "row_chunks": row_chunks,
+        "row_chunk": row_chunk,
+        "size": size,
+        "x_chunks": x_chunks,
+        "x_chunk": x_chunk,
+        "shift": shift,
+        "step": step * unit,
+        "cell": CELL * unit if plain else reads.cells[-1],
+        "entries": len(entries),
+        "mixed": mix.points,
+        "mixed_low": mix.cells.start,
+        "mixed_high": mix.cells.stop,
+        "base": mix.base,
+        "blanks": int(smaller.blanks),
+        "period": repeated,
+        "a_turn": max(1, images * chunks // ITEMS),
+        "scratch_stage": scratch.take(row_chunk * min(x_chunk, size) * unit + 2 * LINE // item),
+        "scratch_pattern": scratch.take(repeated),
+        "scratch_blank": scratch.take(channels + lanes),
+    }
+    arrays = {
+        "target_steps": [0] * len(smaller.axes),
+        "sizes": above[:-1],
+        "tables": [sum(map(len, lists[:at])) for at in range(len(lists))],
+        "places": [place for some in lists for place in some],
+        **{f"entry_{name}": [getattr(entry, name) for entry in entries] for name in ENTRY},
+        "cell_reads": list(mix.reads),
+    }
+    return Spread(
+        lanes=lanes,
+        record=make_record(SCALARS, ARRAYS, numbers, arrays),
+        inner=inner,
+        taps=smaller.taps,
+        round=images,
+        compact=images * reads.image,
+        chunks=chunks,
+        scratch=scratch.size,
+        items=-(-images * chunks // numbers["a_turn"]),
+    )
+
+
+def _places(axis: SpreadAxis, cell: int, tap: int) -> list[int]:
+    """Return where the smaller result has each point of an axis, if it does.
+
+    So far apart are its cells and taps.
+    """
+    found = [NONE] * axis.size
+    for which, offset in enumerate(axis.offsets):
+        for each in axis.range_of(which):
+            found[axis.step * each + offset] = cell * each + tap * (which - axis.first)
+    return found
+
+
+ENTRY = "read", "write", "count", "length", "cell"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Runs of elements, each a cell further than the one before."""
+
+    read: int
+    write: int
+    count: int
+    length: int
+    cell: int = 0  # of the first one, among those that are mixed
+
+
+def _entries(axis: SpreadAxis, steps: tuple[int, int], unit: int) -> list[Entry]:
+    """Return the runs of a line.
+
+    Taps that follow one another, in the smaller result and in this one, are one run.
+    """
+    cell, tap = steps
+    ranges = [axis.range_of(which) for which in range(len(axis.offsets))]
+    low, high = max(each.start for each in ranges), min(each.stop for each in ranges)
+    begin = axis.offsets[0]
+    follow = tap == unit and axis.offsets == tuple(range(begin, begin + len(ranges)))
+
+    def entry(which: int, cells: range, taps: int = 1) -> Entry:
+        read = cell * cells.start + tap * (which - axis.first)
+        write = axis.step * cells.start + axis.offsets[which]
+        later = (axis.offsets[which] - begin) // axis.step
+        return Entry(read, write * unit, len(cells), taps * unit, cells.start + later)
+
+    if not follow or len(ranges) == 1 or low >= high:
+        return [entry(which, each) for which, each in enumerate(ranges) if each]
+    found = [entry(0, range(low, high), len(ranges))]
+    for which, each in enumerate(ranges):
+        for cells in (range(each.start, low), range(high, each.stop)):
+            found += [entry(which, cells)] if cells else []
+    return found
+
+
+def _copied(size: int, unit: int) -> list[Entry]:
+    """Return the runs of a line that is copied as it is."""
+    whole, rest = divmod(size, CELL)
+    found = [Entry(0, 0, whole, CELL * unit)] if whole else []
+    behind = whole * CELL * unit
+    return found + ([Entry(behind, behind, 1, rest * unit)] if rest else [])
+
+
+@dataclass(frozen=True, slots=True)
+class _Mix:
+    """Cells whose points come from one line for each tap, or are blank."""
+
+    points: int
+    cells: range
+    base: int  # where the first of all cells begins
+    reads: tuple[int, ...]
+
+
+def _mixed(axis: SpreadAxis, steps: tuple[int, int]) -> _Mix:
+    """Return which cells of a line have all their taps, and what goes where in them."""
+    cell, tap = steps
+    base, step = axis.offsets[0], axis.step
+    low, high = max(0, -(base // step)), (axis.size - base) // step
+    reads = [NOWHERE] * step
+    for which, offset in enumerate(axis.offsets):
+        later, inside = divmod(offset - base, step)
+        reads[inside] = tap * (which - axis.first) - cell * later
+        met = axis.range_of(which)
+        low, high = max(low, met.start + later), min(high, met.stop + later)
+    return _Mix(step, range(low, max(low, high)), base, tuple(reads))
