@@ -19,6 +19,8 @@ from tconv.plan import (
     flattened,
     hopped,
     kind_of,
+    smaller_problem,
+    spread_plan,
     thinned,
 )
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
@@ -152,7 +154,8 @@ class Executable:
         result = out
         if self._compiled is not None and not self._lie_as_seen(first, out):
             recipe: Any = self.plan.recipe
-            whole = pictured(problem, kind_of(self.plan), recipe.lanes)
+            name = "" if isinstance(recipe, Spread) else kind_of(self.plan)
+            whole = pictured(problem, name, recipe.lanes)
             return whole.run(first, whole.pack(self._weights(second)), bias, out)
         if result is None or not _whole_steps(result):
             result = np.empty(problem.shape(problem.wanted), numpy_dtype(problem.dtype))
@@ -197,6 +200,8 @@ class Executable:
     def _lie_as_seen(self, first: Array, out: Array | None) -> bool:
         """Tell whether data and result are lines; a gradient of weights copies what is not."""
         seen, problem = self._recast, self.problem
+        if isinstance(self.plan.recipe, Spread):  # what is spread lies in any way
+            seen, out = self.plan.recipe.inner[0].recast, None
         if seen is None or problem.wanted is Operand.WEIGHTS:
             return True
         ends = [(problem.given[0], first)]
@@ -260,9 +265,13 @@ def executable(
 def pictured(problem: Problem, name: str, lanes: int) -> Executable:
     """Return what computes a problem as it is, where another makes one line of its picture.
 
-    By the same algorithm, with vectors as long: bits must not depend on how arrays lie.
+    By the same algorithm, with vectors as long: bits must not depend on how arrays lie.  One
+    without a name spreads a smaller result.
     """
     target = kernels.machine_of(problem.dtype, lanes)
+    smaller = None if name else smaller_problem(problem)
+    if smaller is not None:
+        return Executable(spread_plan(problem, target, smaller, (), lines=False))
     return Executable(choose_alike(problem, target, name))
 
 

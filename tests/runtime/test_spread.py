@@ -112,7 +112,7 @@ def test_chunks_and_rounds_change_nothing(layout: str, past: bool) -> None:  # n
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_bits_do_not_depend_on_threads_or_company(layout: str) -> None:
-    """One thread or three, alone or in a batch."""
+    """One thread or three, alone or in a batch, in rows that lie apart."""
     axes = (Axis(46, 12, 2, 4, 1, 0), Axis(118, 40, 2, 3, 1, 1))
     problem = a_layer(axes, (40, 3), batch=4, layout=layout)
     random = np.random.default_rng(2)
@@ -124,6 +124,9 @@ def test_bits_do_not_depend_on_threads_or_company(layout: str) -> None:
             found.append(spread(problem, data, weights))
     finally:
         set_num_threads(before)
+    rows = 2 if layout == "NCX" else 1
+    wide = np.repeat(data, 2, axis=rows)
+    found.append(spread(problem, wide[(slice(None),) * rows + (slice(None, None, 2),)], weights))
     alone = replace(problem, batch=1)
     found.append(np.concatenate([spread(alone, data[n : n + 1], weights) for n in range(4)]))
     for each in found[1:]:

@@ -1,6 +1,6 @@
 """HOW it will be done: pure data that prints itself."""
 
-from tconv.plan.choose import ALGORITHMS, choose_alike, choose_plan, kind_of
+from tconv.plan.choose import ALGORITHMS, choose_alike, choose_plan, kind_of, spread_plan
 from tconv.plan.correlate import Correlate
 from tconv.plan.flat import Flat, flattened
 from tconv.plan.gather import Gather
@@ -11,6 +11,7 @@ from tconv.plan.machine import Machine
 from tconv.plan.overlap import Overlap
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import Planes
+from tconv.plan.smaller import smaller_problem
 from tconv.plan.spread import Spread
 from tconv.plan.strips import Strips
 from tconv.plan.taps import TapProducts, tap_products
@@ -40,6 +41,8 @@ __all__ = [
     "flattened",
     "hopped",
     "kind_of",
+    "smaller_problem",
+    "spread_plan",
     "tap_products",
     "thinned",
 ]

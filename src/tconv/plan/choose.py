@@ -177,20 +177,30 @@ def _called(problem: Problem, name: str) -> str:
     return KERNELS[problem.wanted] if name == "gather" else name
 
 
-def spread_plan(problem: Problem, machine: Machine, smaller: Smaller, refused: Refused) -> Plan:
-    """Return the plan for FINE by a smaller problem, whatever others take."""
+def spread_plan(
+    problem: Problem, machine: Machine, smaller: Smaller, refused: Refused, *, lines: bool = True
+) -> Plan:
+    """Return the plan for FINE by a smaller problem, whatever others take.
+
+    Pictures whose points meet one by one are read as lines, where arrays may be.
+    """
     inner = tuple(
-        _inner(replace(smaller.problem, batch=images), machine) for images in round_batches(smaller)
+        _inner(replace(smaller.problem, batch=images), machine, lines=lines)
+        for images in round_batches(smaller)
     )
     recipe = plan_spread(problem, machine, smaller, inner)
     return show_spread(problem, recipe, refused)
 
 
-def _inner(problem: Problem, machine: Machine) -> Plan:
+def _inner(problem: Problem, machine: Machine, *, lines: bool) -> Plan:
     """Return the plan for a problem without points that nothing meets."""
     flat = flattened(problem)
-    plan = _data_plan(problem if flat is None else flat.problem, machine, ())
-    return plan if flat is None else replace(plan, problem=problem, recast=flat)
+    if flat is None:
+        return _data_plan(problem, machine, ())
+    plan = _data_plan(flat.problem, machine, ())
+    if not lines:
+        return choose_alike(problem, machine, kind_of(plan))
+    return replace(plan, problem=problem, recast=flat)
 
 
 Recipe = TypeVar("Recipe")

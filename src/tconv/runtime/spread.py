@@ -107,15 +107,11 @@ class SpreadRunner:
         return joined
 
     def run(self, data: Array, packed: PackedWeights, bias: Array | None, out: Array) -> None:
-        """Compute into ``out``."""
+        """Compute into ``out``; the data lies as the smaller problem sees it."""
         data = addressable(data)
-        launch = self.ready(data.strides, out.strides)
-        if launch is None:  # a picture that is no line
-            data = np.ascontiguousarray(data)
-            launch = self.ready(data.strides, out.strides)
+        launch: Any = self.ready(data.strides, out.strides)
         added = self.no_bias if bias is None else self.padded(bias)
-        if launch is not None:
-            launch(address(data), address(out), packed.address, address(added))
+        launch(address(data), address(out), packed.address, address(added))
 
     def ready(self, source: Strides, target: Strides, weights: Strides = ()) -> "Spreading | None":
         """Return what takes addresses of arrays of these strides, if they lie as is needed."""
