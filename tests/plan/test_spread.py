@@ -86,7 +86,7 @@ CHANGES = [
     Change("step", 1), Change("base", 1),
     Change("size", 1), Change("rows", -1), Change("row_chunk", -1),
     Change("compact_image", 1), Change("compact_channel", 1), Change("planes", 1),
-    Change("blanks", -1), Change("period", 1), Change("a_turn", 1), Change("scratch_blank", -16),
+    Change("blanks", -1), Change("period", 1), Change("a_turn", 1), Change("scratch_blank", -96),
     Change("round", 1), Change("chunks", 1),
     Change("items", 1), Change("scratch", -16),
 ]  # fmt: skip

@@ -5,6 +5,8 @@ is between them.  What a number means is said in :mod:`tconv.plan.spread`, which
 in.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -72,7 +74,9 @@ def emit_spread(module: ir.Module, shape: KernelShape) -> ir.Function:
     blank = _blanks(b, r, shape, scratch)
     pattern = b.bitcast(place(b, scratch, r.scratch_pattern), stored)
     beside = b.icmp_signed("==", r.planes, number(1))
-    _repeat(b, r, blank, (pattern, b.select(beside, r.period, number(0))))
+    more = LINE // STORED_BYTES[shape.dtype]  # what is streamed may begin anywhere in a line
+    with b.if_then(beside):
+        _repeat(b, r, blank, (pattern, b.add(r.period, number(more))))
     stage = b.bitcast(place(b, scratch, r.scratch_stage), stored)
     begin = b.mul(item, r.a_turn)
     with counted(b, smaller(b, b.add(begin, r.a_turn), r.units), first=begin) as turn:
@@ -80,22 +84,26 @@ def emit_spread(module: ir.Module, shape: KernelShape) -> ir.Function:
         first, last = chunk.points
         length = b.mul(b.sub(last, first), r.unit)
         lines = b.sub(chunk.rows[1], chunk.rows[0])
-        direct = b.icmp_signed("==", r.way, number(IN_PLACE))
-        # What is streamed lies in scratch as it will in memory.
+        with b.if_then(b.not_(beside)):
+            same = splat(b, load(b, blank, chunk.channel), shape.lanes)
+            with counted(b, b.add(r.period, number(more)), step=shape.lanes) as k:
+                store(b, same, pattern, k.index)
+        # What is streamed lies in scratch as it will in memory; blanks alone need not.
+        past = b.and_(chunk.none, b.icmp_signed("==", r.way, number(PAST)))
+        direct = b.or_(past, b.icmp_signed("==", r.way, number(IN_PLACE)))
         askew = b.and_(b.ptrtoint(chunk.target, I64), number(LINE - 1))
         askew = b.sdiv(askew, number(STORED_BYTES[shape.dtype]))
         work = b.select(direct, chunk.target, place(b, stage, askew))
         pitch = b.select(direct, r.target_row, length)
-        whole = b.icmp_signed("==", pitch, length)
+        whole = b.or_(past, b.icmp_signed("==", pitch, length))
         at_once = b.select(whole, b.mul(lines, length), length)
-        same = place(b, blank, b.select(beside, number(0), chunk.channel))
         turns = b.select(whole, number(1), lines)
         needed = b.or_(chunk.none, b.icmp_signed("!=", r.blanks, number(0)))
         with counted(b, b.select(needed, turns, number(0))) as line:
             to = place(b, work, b.mul(line.index, pitch))
-            b.call(parts.fill, [to, at_once, pattern, same, r.period, beside])
+            b.call(parts.fill, [to, at_once, pattern, r.period, past])
         with b.if_then(b.not_(chunk.none)):
-            _copy_lines(b, r, shape, parts, chunk, (work, pitch, pattern, same))
+            _copy_lines(b, r, shape, parts, chunk, (work, pitch, pattern))
         with b.if_then(b.not_(direct)):
             arguments = [chunk.target, work, lines, length, r.target_row]
             steps = [r.unit, r.target_x, r.target_c]
@@ -124,9 +132,10 @@ def _blanks(b: ir.IRBuilder, r: Record, shape: KernelShape, scratch: ir.Value) -
 
 
 def _repeat(b: ir.IRBuilder, r: Record, blank: ir.Value, to: tuple[ir.Value, ir.Value]) -> None:
-    """Repeat blanks of a point, so many elements."""
+    """Repeat blanks of a point, for at least so many elements; whole points are written."""
     pattern, count = to
-    with counted(b, b.sdiv(count, r.unit)) as x, counted(b, r.unit) as c:
+    points = b.sdiv(b.add(count, b.sub(r.unit, number(1))), r.unit)
+    with counted(b, points) as x, counted(b, r.unit) as c:
         store(b, load(b, blank, c.index), pattern, b.add(b.mul(x.index, r.unit), c.index))
 
 
@@ -176,30 +185,46 @@ def _copy_lines(  # noqa: PLR0913 - which lines of what
     shape: KernelShape,
     parts: _Parts,
     chunk: _Chunk,
-    to: tuple[ir.Value, ir.Value, ir.Value, ir.Value],
+    to: tuple[ir.Value, ir.Value, ir.Value],
 ) -> None:
-    """Copy what windows meet of a chunk's lines: vectors of cells, and run by run."""
-    work, pitch, pattern, same = to
+    """Copy what windows meet of a chunk's lines: vectors of cells, and run by run.
+
+    Which runs those are is the same for all lines.
+    """
+    work, pitch, pattern = to
+    ends = [b.mul(end, r.unit) for end in chunk.points]
+    out = place(b, work, b.neg(ends[0]))
+    begin, done = _whole_cells(b, r, shape, ends)
+    with b.if_then(b.icmp_signed(">", done, number(0))):
+        into = place(b, out, b.add(b.mul(begin, r.step), r.base))
+        for points, mix in parts.mix.items():
+            with (
+                b.if_then(b.icmp_signed("==", r.mixed, number(points))),
+                _lines(b, r, chunk) as (there, row),
+            ):
+                line = place(b, chunk.compact, b.add(there, begin))
+                b.call(mix, [place(b, into, b.mul(row, pitch)), line, r.cell_reads, pattern, done])
+    with counted(b, r.entries) as entry:
+        read, write, length = (
+            r.at(f"entry_{name}", entry.index) for name in ("read", "write", "length")
+        )
+        for some, until in _runs_left(b, r, entry.index, ends, (begin, done)):
+            with b.if_then(b.icmp_signed("<", some, until)), _lines(b, r, chunk) as (there, row):
+                from_there = b.add(there, b.add(read, b.mul(some, r.cell)))
+                target = b.add(b.mul(row, pitch), b.add(write, b.mul(some, r.step)))
+                arrays = place(b, out, target), place(b, chunk.compact, from_there)
+                b.call(parts.copy, [*arrays, b.sub(until, some), length, r.cell, r.step])
+
+
+@contextmanager
+def _lines(b: ir.IRBuilder, r: Record, chunk: _Chunk) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """Emit a loop over a chunk's lines that windows meet: where one is read, and which it is."""
     above, below = chunk.rows
     table = r.at("tables", r.outer)
-    ends = [b.mul(end, r.unit) for end in chunk.points]
-    begin, done = _whole_cells(b, r, shape, ends)
-    some = b.icmp_signed(">", done, number(0))
-    with b.if_then(some):
-        store(b, splat(b, load(b, same), shape.lanes), pattern)
     with counted(b, below, first=above) as row:
         there = r.at("places", b.add(table, row.index))
         with b.if_then(b.icmp_signed(">=", there, number(0))):
-            line = place(b, chunk.compact, there)
-            out = place(b, work, b.mul(b.sub(row.index, above), pitch))
-            out = place(b, out, b.neg(ends[0]))
-            for points, mix in parts.mix.items():
-                alike = b.icmp_signed("==", r.mixed, number(points))
-                with b.if_then(b.and_(alike, some)):
-                    into = place(b, out, b.add(b.mul(begin, r.step), r.base))
-                    b.call(mix, [into, place(b, line, begin), r.cell_reads, pattern, done])
-            with counted(b, r.entries) as entry:
-                _copy_entry(b, r, parts.copy, (out, line), entry.index, (ends, begin, done))
+            yield there, b.sub(row.index, above)
 
 
 def _whole_cells(
@@ -215,18 +240,16 @@ def _whole_cells(
     return begin, if_enough(b, b.sub(end, begin), shape.lanes)
 
 
-def _copy_entry(  # noqa: PLR0913 - which runs of what
+def _runs_left(
     b: ir.IRBuilder,
     r: Record,
-    copy: ir.Function,
-    arrays: tuple[ir.Value, ir.Value],
     entry: ir.Value,
-    limits: tuple[list[ir.Value], ir.Value, ir.Value],
-) -> None:
-    """Copy the runs of an entry that a chunk has, but those of cells that are done."""
-    (out, line), (ends, begin, done) = arrays, limits
-    names = "read", "write", "count", "length", "cell"
-    read, write, count, length, cell = (r.at(f"entry_{name}", entry) for name in names)
+    ends: list[ir.Value],
+    mixed: tuple[ir.Value, ir.Value],
+) -> list[tuple[ir.Value, ir.Value]]:
+    """Return which runs of an entry a chunk has, before and behind cells that are mixed."""
+    begin, done = mixed
+    write, count, cell = (r.at(f"entry_{name}", entry) for name in ("write", "count", "cell"))
     # Those that begin before a limit: no run lies on both sides of it.
     up = b.sub(r.step, number(1))
     low, high = (b.sdiv(larger(b, b.add(b.sub(end, write), up), number(0)), r.step) for end in ends)
@@ -235,12 +258,7 @@ def _copy_entry(  # noqa: PLR0913 - which runs of what
     def limited(which: ir.Value) -> ir.Value:
         return smaller(b, larger(b, b.sub(which, cell), low), high)
 
-    before, behind = limited(begin), limited(b.add(begin, done))
-    for some, until in ((low, before), (behind, high)):
-        source = place(b, line, b.add(read, b.mul(some, r.cell)))
-        target = place(b, out, b.add(write, b.mul(some, r.step)))
-        with b.if_then(b.icmp_signed("<", some, until)):
-            b.call(copy, [target, source, b.sub(until, some), length, r.cell, r.step])
+    return [(low, limited(begin)), (limited(b.add(begin, done)), high)]
 
 
 def _emit_mix(module: ir.Module, shape: KernelShape, points: int) -> ir.Function:
@@ -273,36 +291,44 @@ def _emit_mix(module: ir.Module, shape: KernelShape, points: int) -> ir.Function
 
 
 def _emit_fill(module: ir.Module, shape: KernelShape) -> ir.Function:
-    """Emit ``fill(target, count, pattern, value, period, repeats)``.
+    """Emit ``fill(target, count, pattern, period, past)``.
 
-    Fills elements with a pattern that ``repeats`` after whole vectors, or else with a value.
+    Fills elements with a pattern that repeats after whole vectors, past the caches if that is told.
     """
     dtype, lanes = shape.dtype, shape.lanes
     stored = STORED[dtype].as_pointer()
     vector = ir.VectorType(STORED[dtype], lanes)
-    made, b = function(module, f"fill_blanks_{dtype}", [stored, I64, stored, stored, I64, I1])
-    target, count, pattern, value, period, repeats = made.args
-    for argument in (target, pattern, value):
+    made, b = function(module, f"fill_blanks_{dtype}", [stored, I64, stored, I64, I1])
+    target, count, pattern, period, past = made.args
+    for argument in (target, pattern):
         argument.add_attribute("noalias")
-    with b.if_then(repeats):
-        with counted(b, b.sdiv(count, period)) as turn, counted(b, period, step=lanes) as k:
-            to = b.add(b.mul(turn.index, period), k.index)
-            store(b, load(b, pattern, k.index, vector), target, to)
-        done = b.sub(count, b.srem(count, period))
-        whole = b.add(done, b.and_(b.sub(count, done), number(-lanes)))
-        with counted(b, whole, first=done, step=lanes) as k:
-            store(b, load(b, pattern, b.sub(k.index, done), vector), target, k.index)
-        with counted(b, count, first=whole) as k:
-            store(b, load(b, pattern, b.sub(k.index, done)), target, k.index)
-        b.ret_void()
-    same = load(b, value)
-    vectors = if_enough(b, count, lanes)
-    with covered(b, vectors, lanes) as k:
-        store(b, splat(b, same, lanes), target, k)
-    with counted(b, count, first=vectors) as k:
-        store(b, same, target, k.index)
+    head = smaller(b, b.select(past, _to_line(b, target, dtype), number(0)), count)
+    # A shorter pattern begins behind the head; there is enough of it.
+    begin, into = place(b, pattern, head), place(b, target, head)
+    left = b.sub(count, head)
+    whole = b.sub(left, b.srem(left, period))
+    end = b.add(whole, b.and_(b.sub(left, whole), number(-lanes)))
+    for streams in (False, True):
+        alike = b.icmp_signed("==", past, ir.Constant(I1, streams))
+        put = stream if streams else store
+        with b.if_then(alike):
+            with counted(b, b.sdiv(whole, period)) as turn, counted(b, period, step=lanes) as k:
+                to = b.add(b.mul(turn.index, period), k.index)
+                put(b, load(b, begin, k.index, vector), into, to)
+            with counted(b, end, first=whole, step=lanes) as k:
+                put(b, load(b, begin, b.sub(k.index, whole), vector), into, k.index)
+    with counted(b, head) as k:
+        store(b, load(b, pattern, k.index), target, k.index)
+    with counted(b, left, first=end) as k:
+        store(b, load(b, begin, b.sub(k.index, whole)), into, k.index)
     b.ret_void()
     return made
+
+
+def _to_line(b: ir.IRBuilder, pointer: ir.Value, dtype: str) -> ir.Value:
+    """Return how many elements lie before the next cache line begins."""
+    askew = b.and_(b.neg(b.ptrtoint(pointer, I64)), number(LINE - 1))
+    return b.sdiv(askew, number(STORED_BYTES[dtype]))
 
 
 def _emit_copy(module: ir.Module, shape: KernelShape) -> ir.Function:
@@ -361,10 +387,9 @@ def _emit_flush(module: ir.Module, shape: KernelShape) -> ir.Function:
             write = b.add(b.mul(line.index, row_step), b.mul(x.index, x_step))
             store(b, load(b, work, read), target, b.add(write, b.mul(c.index, c_step)))
         b.ret_void()
-    count, item = b.mul(lines, length), STORED_BYTES[dtype]
-    askew = b.and_(b.sub(number(0), b.ptrtoint(target, I64)), number(LINE - 1))
-    head = smaller(b, b.sdiv(askew, number(item)), count)
-    whole = b.add(head, b.and_(b.sub(count, head), number(-LINE // item)))
+    count = b.mul(lines, length)
+    head = smaller(b, _to_line(b, target, dtype), count)
+    whole = b.add(head, b.and_(b.sub(count, head), number(-lanes)))
     for first, end in ((number(0), head), (whole, count)):
         with counted(b, end, first=first) as k:
             store(b, load(b, work, k.index), target, k.index)

@@ -14,7 +14,7 @@ import numpy as np
 from tconv.plan import spread
 from tconv.plan.check_record import Record, Scratch, Table, demand, digits_of, met_by
 from tconv.plan.spread import NOWHERE, Spread
-from tconv.problem import Operand, Problem
+from tconv.problem import Operand, Problem, numpy_dtype
 
 BLANK, UNWRITTEN = -1, -2
 
@@ -59,7 +59,8 @@ class SpreadRun:
         found_there = np.where(self.found < 0, self.found, self._met()[self.found])
         wrong = np.argwhere(found_there != expected)
         demand(len(wrong) == 0, "an element is not what the relation says", wrong[:3].tolist())
-        self.scratch.touch("pattern", max(r.period, recipe.lanes))
+        line = 64 // numpy_dtype(problem.dtype).itemsize
+        self.scratch.touch("pattern", -(-(r.period + line) // r.unit) * r.unit)
         self.scratch.touch("blank", r.channels + recipe.lanes - 1)
         self.scratch.check()
 

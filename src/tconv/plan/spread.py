@@ -56,6 +56,7 @@ NOWHERE = -1 << 62
 MIXED = (2, 3, 4)  # points of a cell that are mixed by whole vectors, not one by one
 CHUNK = 16 << 10  # bytes that are put together before they are written
 LINE = 64  # bytes
+SHORT_PATTERN, LONG_PATTERN = 64, 256  # elements of blanks: made for each chunk, or once for all
 CELL = 64  # points of a line that is copied as it is
 ITEMS = 32  # work items, about
 STREAM = 2  # parts of the last cache: a larger problem leaves nothing there
@@ -144,6 +145,7 @@ def plan_spread(
     if beside or plain or reads.cells[-1] != 1 or step not in MIXED:
         mix = _Mix(0, range(0), 0, ())
     repeated = math.lcm(unit, lanes)
+    repeated *= -(-(LONG_PATTERN if beside else SHORT_PATTERN) // repeated)
     scratch = Scratch(machine.vector_bytes // lanes)
     lists = [
         _places(axis, reads.cells[place], reads.taps[place]) for place, axis in enumerate(outer)
@@ -174,7 +176,7 @@ def plan_spread(
         "period": repeated,
         "a_turn": max(1, images * chunks // ITEMS),
         "scratch_stage": scratch.take(row_chunk * min(x_chunk, size) * unit + 2 * LINE // item),
-        "scratch_pattern": scratch.take(repeated),
+        "scratch_pattern": scratch.take(repeated + LINE // item + unit),
         "scratch_blank": scratch.take(channels + lanes),
     }
     arrays = {
