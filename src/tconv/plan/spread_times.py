@@ -61,13 +61,17 @@ def count_spread(problem: Problem, smaller: Smaller, machine: Machine) -> dict[s
     mixed = not beside and last.step in MIXED and last.cells >= lanes
     single = not beside and not mixed
     follow = beside and smaller.taps and last.offsets[-1] - last.offsets[0] < len(last.offsets)
+    entries = lines * (1 if follow else len(last.offsets))
+    compact = bytes_of(smaller.problem)
     return {
         "filled": points * smaller.blanks,
         "mixed": lines * last.size * mixed,
         "single": lines * _met(last) * single,
         "copied": lines * _met(last) * unit * beside,
+        "far": compact / item if compact > machine.l2 else 0,
+        "runs": entries * last.cells * beside,
         "lines": lines,
-        "entries": lines * (1 if follow else len(last.offsets)),
+        "entries": entries,
         "chunks": points * item / CHUNK,
         "stages": 1,
     }
