@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from tconv.errors import UnsupportedError
 from tconv.plan import (
+    Flat,
+    Hops,
     Machine,
     Plan,
     Spread,
@@ -19,8 +21,8 @@ from tconv.plan import (
     flattened,
     hopped,
     kind_of,
-    smaller_problem,
     spread_plan,
+    spreading,
     thinned,
 )
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
@@ -62,7 +64,7 @@ class Executable:
         self._view = None if plan.thin is None else plan.thin.view
         self._recast = plan.recast
         if isinstance(plan.recipe, Spread):
-            inner = [Executable(each) for each in plan.recipe.inner]
+            inner = [Executable(variant.inner) for variant in plan.recipe.variants]
             self._compiled = SpreadRunner(plan.problem, plan.recipe, inner)
         elif not isinstance(plan.recipe, TapProducts):
             self._compiled = runner(plan.solved, plan.recipe)
@@ -200,14 +202,16 @@ class Executable:
     def _lie_as_seen(self, first: Array, out: Array | None) -> bool:
         """Tell whether data and result are lines; a gradient of weights copies what is not."""
         seen, problem = self._recast, self.problem
-        if isinstance(self.plan.recipe, Spread):  # what is spread lies in any way
-            seen, out = self.plan.recipe.inner[0].recast, None
+        if isinstance(self.plan.recipe, Spread):  # the result may lie in any way
+            parts = [variant.inner.recast for variant in self.plan.recipe.variants]
+            ends = [(problem.given[0], first)]
+            return all(part is None or _lies_so(part, ends) for part in parts)
         if seen is None or problem.wanted is Operand.WEIGHTS:
             return True
         ends = [(problem.given[0], first)]
         if out is not None:
             ends.append((problem.wanted, out))
-        return all(seen.strides(operand, array.strides) is not None for operand, array in ends)
+        return _lies_so(seen, ends)
 
     def _run_weights(self, coarse: Array, fine: Array, out: Array) -> bool:
         """Compute weights; False when infinities make the answer doubtful."""
@@ -230,6 +234,11 @@ class Executable:
                 for array, operand in arrays
             )
             run.run(one, packed, bias, result)
+
+
+def _lies_so(seen: Flat | Hops, ends: list[tuple[Operand, Array]]) -> bool:
+    """Tell whether arrays are lines, or frames."""
+    return all(seen.strides(operand, array.strides) is not None for operand, array in ends)
 
 
 def _whole_steps(out: Array) -> bool:
@@ -269,9 +278,9 @@ def pictured(problem: Problem, name: str, lanes: int) -> Executable:
     without a name spreads a smaller result.
     """
     target = kernels.machine_of(problem.dtype, lanes)
-    smaller = None if name else smaller_problem(problem)
-    if smaller is not None:
-        return Executable(spread_plan(problem, target, smaller, (), lines=False))
+    worth = None if name else spreading(problem, target)
+    if worth is not None:
+        return Executable(spread_plan(problem, target, worth, (), lines=False))
     return Executable(choose_alike(problem, target, name))
 
 

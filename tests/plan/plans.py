@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from strategies import a_problem, an_axis
 from tconv.errors import InternalError
-from tconv.plan import Correlate, Gather, Overlap, Plan, Planes, Spread, Strips, correlate_form
+from tconv.plan import Correlate, Gather, Overlap, Plan, Planes, Strips, correlate_form
 from tconv.plan import cells as cells_plan
 from tconv.plan import correlate as correlate_plan
 from tconv.plan import dots as dots_plan
@@ -19,7 +19,6 @@ from tconv.plan import gather as gather_plan
 from tconv.plan import overlap as overlap_plan
 from tconv.plan import parts as parts_plan
 from tconv.plan import planes as planes_plan
-from tconv.plan import spread as spread_module
 from tconv.plan import strips as strips_plan
 from tconv.plan import woven as woven_plan
 from tconv.plan.cells import Cells
@@ -28,10 +27,10 @@ from tconv.plan.machine import AVX2, AVX512, NEON, Machine
 from tconv.plan.tiles import tile_rows
 from tconv.problem import Axis, Layout, Operand, Problem
 
-Recipe = Gather | Planes | Strips | Correlate | Cells | Overlap | Spread
+Recipe = Gather | Planes | Strips | Correlate | Cells | Overlap
 MODULES: dict[type, ModuleType] = {
     Gather: gather_plan, Planes: planes_plan, Correlate: correlate_plan, Cells: cells_plan,
-    Overlap: overlap_plan, Strips: strips_plan, Spread: spread_module,
+    Overlap: overlap_plan, Strips: strips_plan,
 }  # fmt: skip
 
 # Caches of some bytes cut even tiny problems into many blocks.

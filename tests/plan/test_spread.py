@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from plan.plans import MACHINES, Change, checked, refused
 from strategies import a_problem
-from tconv.plan import Plan, Spread, choose_plan
-from tconv.plan import spread as spread_plan_module
+from tconv.plan import Plan, Spread, choose_plan, spreading
+from tconv.plan import spread as spread_module
+from tconv.plan import spread_parts as parts_module
 from tconv.plan.choose import spread_plan
 from tconv.plan.machine import AVX2, Machine
 from tconv.plan.smaller import denser_axis, product_axis, smaller_problem
@@ -35,9 +36,9 @@ def a_layer(  # noqa: PLR0913 - a problem has many numbers
 
 def spread(problem: Problem, machine: Machine = AVX2) -> Plan:
     """Return the plan that spreads a smaller result, whatever it costs."""
-    smaller = smaller_problem(problem)
-    assert smaller is not None
-    return spread_plan(problem, machine, smaller, ())
+    worth = spreading(problem, machine)
+    assert worth is not None
+    return spread_plan(problem, machine, worth, ())
 
 
 @settings(deadline=None, max_examples=200)
@@ -45,8 +46,11 @@ def spread(problem: Problem, machine: Machine = AVX2) -> Plan:
     problem=a_problem(),
     machine=st.sampled_from(MACHINES),
     chunk=st.sampled_from((64, 200, 1000, 16 << 10)),
+    cuts=st.sampled_from(((1, 1, 1), (100, 1, 1), (100, 5, 2), (64, 32 << 10, 64))),
 )
-def test_any_plan_writes_every_output_once(problem: Problem, machine: Machine, chunk: int) -> None:
+def test_any_plan_writes_every_output_once(
+    problem: Problem, machine: Machine, chunk: int, cuts: tuple[int, int, int]
+) -> None:
     """With several groups, holes, crops and chunks of a few points."""
     beside = str(problem.fine_layout).endswith("f")
     layout = Layout(LAYOUTS["NXC" if beside else "NCX"].format("gf"))
@@ -54,7 +58,9 @@ def test_any_plan_writes_every_output_once(problem: Problem, machine: Machine, c
     if smaller_problem(problem) is None:
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spread_plan_module, "CHUNK", chunk)
+        patch.setattr(spread_module, "CHUNK", chunk)
+        for name, value in zip(("PARTS", "LEAST", "LEAST_POINTS"), cuts, strict=True):
+            patch.setattr(parts_module, name, value)
         checked(spread(problem, machine), machine)
 
 
@@ -80,15 +86,13 @@ def test_lines_with_crops_and_holes(
 
 
 CHANGES = [
-    Change("entry_read", 1), Change("entry_write", 1),
-    Change("entry_count", -1), Change("entry_length", 1), Change("entry_cell", 1),
-    Change("places", 1), Change("places", 1, 3), Change("tables", 1), Change("cell_reads", 1),
-    Change("step", 1), Change("base", 1),
-    Change("size", 1), Change("rows", -1), Change("row_chunk", -1),
-    Change("compact_image", 1), Change("compact_channel", 1), Change("planes", 1),
-    Change("blanks", -1), Change("period", 1), Change("a_turn", 1), Change("scratch_blank", -96),
-    Change("round", 1), Change("chunks", 1),
-    Change("items", 1), Change("scratch", -16),
+    Change("entry_read", 1), Change("entry_write", 1), Change("entry_count", -1),
+    Change("entry_length", 1), Change("entry_cell", 1), Change("places", 1), Change("places", 1, 3),
+    Change("tables", 1), Change("cell_reads", 1), Change("step", 1), Change("base", 1),
+    Change("size", 1), Change("rows", -1), Change("row_chunk", -1), Change("compact_image", 1),
+    Change("compact_channel", 1), Change("planes", 1), Change("blanks", -1), Change("period", 1),
+    Change("chunks", 1), Change("scratch_blank", -96), Change("compact", -1),
+    Change("scratch", -16),
 ]  # fmt: skip
 
 
@@ -97,7 +101,40 @@ def test_a_wrong_number_is_refused(change: Change) -> None:
     """Each of those that kernels go by."""
     axes = (Axis(11, 4, 2, 3, 1, 0), Axis(35, 12, 2, 3, 1, 0))
     plan = checked(spread(a_layer(axes, batch=3)), AVX2)
-    assert refused(change.apply(plan))
+    recipe = plan.recipe
+    assert isinstance(recipe, Spread)
+    one, *others = recipe.variants
+    if change.field in spread_module.FIELDS:
+        record, place = list(one.record), spread_module.FIELDS[change.field]
+        if change.field in spread_module.ARRAYS:
+            place = record[place] + change.index
+        record[place] += change.by
+        one = replace(one, record=tuple(record))
+    else:
+        one = replace(one, **{change.field: getattr(one, change.field) + change.by})
+    assert refused(replace(plan, recipe=replace(recipe, variants=(one, *others))))
+
+
+def test_parts_that_do_not_make_up_the_whole_are_refused() -> None:
+    """Slabs and images: one left out, twice, elsewhere, or another."""
+    axes = (Axis(95, 32, 2, 3, 1, 0), Axis(191, 64, 2, 3, 1, 0))
+    for batch, slabs in ((1, True), (16, False)):
+        plan = checked(spread(a_layer(axes, (5, 3), batch=batch)), AVX2)
+        recipe = plan.recipe
+        assert isinstance(recipe, Spread)
+        assert recipe.slabs == slabs
+        (variant, read, write), *others = recipe.parts
+        wrong = [
+            others,
+            [(variant, read, write), *recipe.parts],
+            [(variant, read + 1, write), *others],
+            [(variant, read, write + 1), *others],
+            [(variant + 9, read, write), *others],
+        ]
+        for parts in wrong:
+            changed = replace(recipe, parts=tuple(parts))
+            assert refused(replace(plan, recipe=changed))
+        assert refused(replace(plan, recipe=replace(recipe, items=recipe.items - 1)))
 
 
 def test_windows_that_do_not_overlap_are_one_product() -> None:

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from plan.test_spread import LAYOUTS, a_layer
 from strategies import a_problem, as_float64, whole_numbers
 from tconv import engine, reference
-from tconv.plan import smaller as smaller_module
+from tconv.plan import Spread, spreading
+from tconv.plan import choose as choose_module
 from tconv.plan import spread as spread_module
+from tconv.plan import spread_parts as parts_module
 from tconv.plan.choose import spread_plan
 from tconv.plan.smaller import smaller_problem
 from tconv.problem import DTYPES, Activation, Axis, Layout, Operand, Problem, numpy_dtype
@@ -26,9 +28,9 @@ Array = npt.NDArray[Any]
 
 def executable(problem: Problem) -> engine.Executable:
     """Return what spreads a smaller result, whatever the planner would choose."""
-    smaller = smaller_problem(problem)
-    assert smaller is not None
-    return engine.Executable(spread_plan(problem, machine(), smaller, ()))
+    worth = spreading(problem, machine())
+    assert worth is not None
+    return engine.Executable(spread_plan(problem, machine(), worth, ()))
 
 
 def spread(
@@ -88,8 +90,8 @@ def test_lines_around_whole_vectors(taps: int, stride: int, dtype: str, layout: 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("past", [False, True])
-def test_chunks_and_rounds_change_nothing(layout: str, past: bool) -> None:  # noqa: FBT001 - a case
-    """Few images a round and few points a chunk, past the caches or not: the same bits."""
+def test_chunks_and_parts_change_nothing(layout: str, past: bool) -> None:  # noqa: FBT001 - a case
+    """Few points a chunk, and parts of any size, past the caches or not: the same bits."""
     for axes in (
         (Axis(70, 12, 2, 6, 1, 1), Axis(119, 40, 2, 3, 1, 0)),
         (Axis(401, 101, 1, 4, 1, 0),),
@@ -101,11 +103,12 @@ def test_chunks_and_rounds_change_nothing(layout: str, past: bool) -> None:  # n
             random.standard_normal(problem.shape(each), np.float32) for each in problem.given
         )
         expected = spread(problem, data, weights)
-        for chunk, size in ((64, 1), (300, 3000), (5000, 9000)):
+        for chunk, parts, points in ((64, 100, 1), (300, 7, 16), (5000, 1, 64)):
+            limits: dict[str, Any] = {"PARTS": parts, "LEAST": 1, "LEAST_POINTS": points}
             with (
                 patch.object(spread_module, "CHUNK", chunk),
-                patch.object(smaller_module, "ROUND", size),
-                patch.object(spread_module, "STREAM", 1 << 60 if past else 2),
+                patch.multiple(parts_module, **limits),
+                patch.object(choose_module, "STREAM", 1 << 60 if past else 2),
             ):
                 np.testing.assert_array_equal(spread(problem, data, weights), expected)
 
@@ -196,6 +199,27 @@ def test_weights_of_other_sizes_are_packed_alike() -> None:
     assert first.packing == second.packing == other.packing
     flat = executable(a_layer((Axis(46, 12, 4, 4, 1, 0), *axes[:1] * 2), (64, 3)))
     assert flat.packing != first.packing
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    sizes=st.lists(st.sampled_from((3, 7, 13, 28, 33)), min_size=1, max_size=3),
+    taps=st.integers(1, 3),
+    channels=st.tuples(st.sampled_from((3, 24)), st.sampled_from((1, 3, 7, 19))),
+    layout=st.sampled_from(sorted(LAYOUTS)),
+)
+def test_all_parts_read_the_same_weights(
+    sizes: list[int], taps: int, channels: tuple[int, int], layout: str
+) -> None:
+    """However few points a last slab has: its tiles are the others'."""
+    axes = tuple(Axis(3 * size - 3 + taps, size, taps, 3, 1, 0) for size in sizes)
+    problem = a_layer(axes, channels, layout=layout)
+    worth = spreading(problem, machine())
+    if worth is not None:
+        parts = spread_plan(problem, machine(), worth, ()).recipe
+        assert isinstance(parts, Spread)
+        orders = [engine.Executable(variant.inner).packing for variant in parts.variants]
+        assert len(set(orders)) == 1
 
 
 def test_weights_are_packed_again_and_again() -> None:

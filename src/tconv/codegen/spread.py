@@ -1,8 +1,9 @@
-"""Spreads: results of a denser problem, among points that no window meets.
+"""Spreads: results of a smaller problem, among points that no window meets.
 
-One work item writes some chunks of the result, each from end to end: blanks first, then what there
-is between them.  What a number means is said in :mod:`tconv.plan.spread`, which fills the record
-in.
+One work item computes a part of the smaller problem into scratch, by the kernel that does so, and
+writes the chunks of the result that it spreads to, each from end to end: blanks first, then what
+there is between them.  What a number means is said in :mod:`tconv.plan.spread`, which fills the
+records in.
 """
 
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from tconv.codegen.build import (
     LINE,
     STORED,
     STORED_BYTES,
+    VOID,
     counted,
     function,
     larger,
@@ -34,7 +36,18 @@ from tconv.codegen.build import (
 )
 from tconv.codegen.plane_rows import interleaved
 from tconv.codegen.stored import covered, if_enough, rounded
-from tconv.plan.spread import APART, ARRAYS, FIELDS, IN_PLACE, MIXED, NOWHERE, PAST
+from tconv.plan.spread import (
+    APART,
+    ARRAYS,
+    FIELDS,
+    HEAD_ARRAYS,
+    HEAD_FIELDS,
+    IN_PLACE,
+    MIXED,
+    MOST_PARTS,
+    NOWHERE,
+    PAST,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +71,48 @@ class _Chunk:
 
 
 def emit_spread(module: ir.Module, shape: KernelShape) -> ir.Function:
-    """Emit ``spread(record, scratch, item)``, public."""
+    """Emit ``spread(record, scratch, item)``, public: one part, computed and spread."""
+    pointer, stored = FLOATS[shape.dtype].as_pointer(), STORED[shape.dtype].as_pointer()
+    write = _emit_write(module, shape)
+    made, b = function(
+        module, f"spread_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
+    )
+    record, scratch, item = made.args
+    r = Record(b, record, HEAD_FIELDS, HEAD_ARRAYS)
+    part, image = b.srem(item, r.parts), b.sdiv(item, r.parts)
+    variant = r.at("part_variant", part)
+    source, target = (
+        b.add(
+            b.add(getattr(r, name), b.mul(image, getattr(r, f"{name}_image"))),
+            r.at(f"part_{way}", part),
+        )
+        for name, way in (("source", "read"), ("target", "write"))
+    )
+    compact = place(b, scratch, r.scratch_compact)
+    # Several workers run the smaller problem's kernel at once: each has a record of its own.
+    mine = b.bitcast(place(b, scratch, r.scratch_record), I64.as_pointer())
+    theirs = place(b, r.records, r.at("inner_record", variant))
+    with counted(b, r.at("inner_words", variant)) as word:
+        store(b, load(b, theirs, word.index), mine, word.index)
+    ends = [source, b.ptrtoint(compact, I64), r.weights, r.bias]
+    for at, each in enumerate(ends):
+        store(b, each, mine, at)
+    with b.if_then(b.icmp_signed("!=", r.numbered, number(0))):
+        store(b, b.add(b.mul(r.call, number(MOST_PARTS)), item), mine, len(ends))
+    kind = ir.FunctionType(VOID, [I64.as_pointer(), pointer, I64]).as_pointer()
+    kernel = b.inttoptr(r.at("inner_kernel", variant), kind)
+    with counted(b, r.at("inner_items", variant)) as turn:
+        b.call(kernel, [mine, scratch, turn.index])
+    arrays = [b.inttoptr(target, stored), b.bitcast(compact, stored)]
+    bias = b.inttoptr(b.add(r.bias, r.behind), pointer)
+    own = place(b, scratch, r.scratch_spread)
+    b.call(write, [place(b, r.records, r.at("variant_record", variant)), own, *arrays, bias])
+    b.ret_void()
+    return made
+
+
+def _emit_write(module: ir.Module, shape: KernelShape) -> ir.Function:
+    """Emit ``write(record, scratch, target, compact, bias)``: spread one part."""
     pointer, stored = FLOATS[shape.dtype].as_pointer(), STORED[shape.dtype].as_pointer()
     parts = _Parts(
         _emit_fill(module, shape),
@@ -66,21 +120,19 @@ def emit_spread(module: ir.Module, shape: KernelShape) -> ir.Function:
         _emit_flush(module, shape),
         {points: _emit_mix(module, shape, points) for points in MIXED},
     )
-    made, b = function(
-        module, f"spread_{shape.dtype}", [I64.as_pointer(), pointer, I64], public=True
-    )
-    record, scratch, item = made.args
+    kinds = [I64.as_pointer(), pointer, stored, stored, pointer]
+    made, b = function(module, f"write_spread_{shape.dtype}", kinds)
+    record, scratch, target, compact, bias = made.args
     r = Record(b, record, FIELDS, ARRAYS)
-    blank = _blanks(b, r, shape, scratch)
+    blank = _blanks(b, r, shape, (scratch, bias))
     pattern = b.bitcast(place(b, scratch, r.scratch_pattern), stored)
     beside = b.icmp_signed("==", r.planes, number(1))
     more = LINE // STORED_BYTES[shape.dtype]  # what is streamed may begin anywhere in a line
     with b.if_then(beside):
         _repeat(b, r, blank, (pattern, b.add(r.period, number(more))))
     stage = b.bitcast(place(b, scratch, r.scratch_stage), stored)
-    begin = b.mul(item, r.a_turn)
-    with counted(b, smaller(b, b.add(begin, r.a_turn), r.units), first=begin) as turn:
-        chunk = _find_chunk(b, r, shape, turn.index)
+    with counted(b, r.chunks) as turn:
+        chunk = _find_chunk(b, r, (target, compact), turn.index)
         first, last = chunk.points
         length = b.mul(b.sub(last, first), r.unit)
         lines = b.sub(chunk.rows[1], chunk.rows[0])
@@ -114,14 +166,16 @@ def emit_spread(module: ir.Module, shape: KernelShape) -> ir.Function:
     return made
 
 
-def _blanks(b: ir.IRBuilder, r: Record, shape: KernelShape, scratch: ir.Value) -> ir.Value:
+def _blanks(
+    b: ir.IRBuilder, r: Record, shape: KernelShape, places: tuple[ir.Value, ir.Value]
+) -> ir.Value:
     """Return what points have that no window meets, by channel, as arrays hold it."""
-    pointer, stored = FLOATS[shape.dtype].as_pointer(), STORED[shape.dtype].as_pointer()
+    scratch, bias = places
+    stored = STORED[shape.dtype].as_pointer()
     sums = place(b, scratch, r.scratch_blank)
     vector = ir.VectorType(FLOATS[shape.dtype], shape.lanes)
     with counted(b, r.channels, step=shape.lanes) as c:
         store(b, zeros(vector), sums, c.index)
-    bias = r.pointer_to("bias", pointer)
     left = activated(b, r, sums, bias, (number(1), r.channels, r.channels))
     # In place: an element that is stored is no longer than one that is summed.
     into = b.bitcast(sums, stored)
@@ -139,9 +193,10 @@ def _repeat(b: ir.IRBuilder, r: Record, blank: ir.Value, to: tuple[ir.Value, ir.
         store(b, load(b, blank, c.index), pattern, b.add(b.mul(x.index, r.unit), c.index))
 
 
-def _find_chunk(b: ir.IRBuilder, r: Record, shape: KernelShape, index: ir.Value) -> _Chunk:
+def _find_chunk(
+    b: ir.IRBuilder, r: Record, arrays: tuple[ir.Value, ir.Value], index: ir.Value
+) -> _Chunk:
     """Find a chunk by its number, in the order of memory."""
-    stored = STORED[shape.dtype].as_pointer()
     x, rest = b.srem(index, r.x_chunks), b.sdiv(index, r.x_chunks)
     row, rest = b.srem(rest, r.row_chunks), b.sdiv(rest, r.row_chunks)
     limits = [b.sub(b.mul(each, r.x_chunk), r.shift) for each in (x, b.add(x, number(1)))]
@@ -170,8 +225,8 @@ def _find_chunk(b: ir.IRBuilder, r: Record, shape: KernelShape, index: ir.Value)
     compact = b.add(compact, b.mul(channel, r.compact_channel))
     compact = b.add(compact, b.mul(image, r.compact_image))
     return _Chunk(
-        target=place(b, r.pointer_to("target", stored), target),
-        compact=place(b, r.pointer_to("compact", stored), b.select(none, number(0), compact)),
+        target=place(b, arrays[0], target),
+        compact=place(b, arrays[1], b.select(none, number(0), compact)),
         channel=channel,
         none=none,
         rows=(above, smaller(b, b.add(above, r.row_chunk), r.rows)),

@@ -11,8 +11,8 @@ from tconv.plan.machine import Machine
 from tconv.plan.overlap import Overlap
 from tconv.plan.plan import Plan, Step
 from tconv.plan.planes import Planes
-from tconv.plan.smaller import smaller_problem
 from tconv.plan.spread import Spread
+from tconv.plan.spread_times import spreading
 from tconv.plan.strips import Strips
 from tconv.plan.taps import TapProducts, tap_products
 from tconv.plan.thin import Thin, thinned
@@ -41,8 +41,8 @@ __all__ = [
     "flattened",
     "hopped",
     "kind_of",
-    "smaller_problem",
     "spread_plan",
+    "spreading",
     "tap_products",
     "thinned",
 ]

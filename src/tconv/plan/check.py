@@ -12,7 +12,7 @@ from tconv.plan.check_gather import GatherRun
 from tconv.plan.check_grouped import check_grouped, check_grouped_weights
 from tconv.plan.check_overlap import OverlapRun
 from tconv.plan.check_planes import PlanesRun
-from tconv.plan.check_spread import SpreadRun
+from tconv.plan.check_spread import check_spread
 from tconv.plan.check_strips import StripsRun
 from tconv.plan.check_winograd import check_winograd
 from tconv.plan.correlate import Correlate
@@ -49,8 +49,8 @@ def check_plan(plan: Plan, *, tile_rows: int) -> None:
     elif isinstance(recipe, Winograd):
         check_winograd(problem, recipe, tile_rows=tile_rows)
     if isinstance(recipe, Spread):
-        for inner in recipe.inner:
-            check_plan(inner, tile_rows=tile_rows)
+        for variant in recipe.variants:
+            check_plan(variant.inner, tile_rows=tile_rows)
 
 
 def _check_alone(
@@ -62,7 +62,7 @@ def _check_alone(
     elif isinstance(recipe, Strips):
         StripsRun(problem, recipe).check()
     elif isinstance(recipe, Spread):
-        SpreadRun(problem, recipe).check()
+        check_spread(problem, recipe)
     elif isinstance(recipe, Grouped):
         check_grouped(problem, recipe)
     else:

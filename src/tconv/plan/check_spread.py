@@ -6,6 +6,7 @@ which taps and points meet.
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -13,22 +14,57 @@ import numpy as np
 
 from tconv.plan import spread
 from tconv.plan.check_record import Record, Scratch, Table, demand, digits_of, met_by
-from tconv.plan.spread import NOWHERE, Spread
+from tconv.plan.spread import NOWHERE, Spread, Variant
 from tconv.problem import Operand, Problem, numpy_dtype
 
 BLANK, UNWRITTEN = -1, -2
 
 
-class SpreadRun:
-    """All chunks of one round, as compiled code writes them."""
+def check_spread(problem: Problem, recipe: Spread) -> None:
+    """Refuse parts that are not what they should be, or do not make up the whole."""
+    for variant in recipe.variants:
+        VariantRun(problem, recipe, variant).check()
+    kinds = [variant.problem for variant in recipe.variants]
+    images = problem.batch if recipe.slabs else 1
+    demand(recipe.items == images * len(recipe.parts), "work items are not all parts", recipe.items)
+    demand(recipe.items < spread.MOST_PARTS, "parts have no numbers of their own", recipe.items)
+    done = 0
+    for which, read, write in recipe.parts:
+        demand(0 <= which < len(kinds), "a part is none of those that there are", which)
+        demand(write == done, "parts do not follow one another", (write, done))
+        part = kinds[which]
+        if not recipe.slabs:
+            demand(read == write, "a part reads other images than it writes", (read, write))
+            demand(part == replace(problem, batch=part.batch), "a part is another problem", part)
+            done += part.batch
+            continue
+        axis, first = part.axes[0], problem.axes[0]
+        pad = first.pad_begin + write - first.stride * read
+        due = replace(first, fine_size=axis.fine_size, coarse_size=axis.coarse_size, pad_begin=pad)
+        slab = replace(problem, batch=1, axes=(due, *problem.axes[1:]))
+        demand(part == slab, "a slab is another problem", part)
+        inside = read >= 0 and read + axis.coarse_size <= first.coarse_size
+        demand(inside, "a slab reads outside the source", (read, axis.coarse_size))
+        for point in range(write, write + axis.fine_size):
+            met = [there for _, there in met_by(first, Operand.FINE)[point]]
+            mine = all(read <= there < read + axis.coarse_size for there in met)
+            demand(mine, "a slab does not read all that it writes", (point, met))
+        done += axis.fine_size
+    whole = problem.axes[0].fine_size if recipe.slabs else problem.batch
+    demand(done == whole, "parts do not make up the whole", (done, whole))
 
-    def __init__(self, problem: Problem, recipe: Spread) -> None:
-        self.problem, self.recipe = problem, recipe
-        self.r = Record(recipe.record, spread.SCALARS, spread.ARRAYS)
-        self.scratch = Scratch(self.r, recipe.scratch, problem.dtype)
+
+class VariantRun:
+    """All chunks of one part, as compiled code writes them."""
+
+    def __init__(self, whole: Problem, recipe: Spread, variant: Variant) -> None:
+        problem = variant.problem
+        self.whole, self.problem, self.recipe, self.variant = whole, problem, recipe, variant
+        self.r = Record(variant.record, spread.SCALARS, spread.ARRAYS)
+        self.scratch = Scratch(self.r, variant.scratch, problem.dtype)
         self.sizes = problem.spatial(Operand.FINE)
         self.beside = self.r.planes == 1
-        shape = (recipe.round, self.r.planes, *self.sizes, self.r.unit)
+        shape = (problem.batch, self.r.planes, *self.sizes, self.r.unit)
         self.found: Table = np.full(shape, UNWRITTEN, np.int64)
 
     def check(self) -> None:
@@ -39,21 +75,17 @@ class SpreadRun:
         found = (r.channels, r.planes * r.unit, r.rows, r.size, r.outer)
         due = (channels, channels, rows, self.sizes[-1], max(0, len(self.sizes) - 2))
         demand(found == due, "sizes are not the problem's", found)
-        r.positive("step", "x_chunk", "x_chunks", "row_chunk", "row_chunks", "a_turn", "period")
+        r.positive("step", "x_chunk", "x_chunks", "row_chunk", "row_chunks", "period")
         r.room({"target_steps": len(self.sizes)})
         whole = r.row_chunk == 1 or r.x_chunks == 1
         demand(whole, "parts of several lines are one chunk", (r.row_chunk, r.x_chunks))
         repeats = r.period % r.unit == 0 and r.period % recipe.lanes == 0
         demand(repeats, "blanks do not repeat after whole points and vectors", r.period)
-        inner = recipe.inner[0].problem
-        size = math.prod(inner.shape(Operand.FINE))
-        demand(recipe.compact == size, "the smaller result is not what is read", recipe.compact)
-        rounds = [plan.problem.batch for plan in recipe.inner]
-        rest = problem.batch % recipe.round
-        demand(rounds == [recipe.round, *([rest] if rest else [])], "images are left out", rounds)
-        units = recipe.round * recipe.chunks
-        demand(recipe.items == -(-units // r.a_turn), "work items are not all chunks", recipe.items)
-        for unit in range(units):
+        size = math.prod(self.variant.inner.problem.shape(Operand.FINE))
+        demand(self.variant.compact == size, "the smaller result is not what is read", size)
+        chunks = r.row_chunks * r.x_chunks * math.prod(self.sizes[:-2]) * r.planes
+        demand(r.chunks == problem.batch * chunks, "chunks are not all that there are", r.chunks)
+        for unit in range(r.chunks):
             self._chunk(unit)
         expected = self._expected()
         found_there = np.where(self.found < 0, self.found, self._met()[self.found])
@@ -69,7 +101,7 @@ class SpreadRun:
         r = self.r
         outer = [r.at("sizes", d) for d in range(r.outer)]
         *above, row, x = digits_of(
-            unit, [self.recipe.round, r.planes, *outer, r.row_chunks, r.x_chunks]
+            unit, [self.problem.batch, r.planes, *outer, r.row_chunks, r.x_chunks]
         )
         image, channel, *points = above
         limits = [min(max(each * r.x_chunk - r.shift, 0), r.size) for each in (x, x + 1)]
@@ -96,7 +128,7 @@ class SpreadRun:
                 inside = ends[0] <= to < ends[1]
                 demand(inside, "a run leaves its chunk", (to, ends))
                 demand(target[to] < 0, "an element is copied twice", to)
-                there_too = 0 <= begin + there + read < self.recipe.compact
+                there_too = 0 <= begin + there + read < self.variant.compact
                 demand(there_too, "a run leaves the smaller result", read)
                 target[to] = begin + there + read
 
@@ -127,7 +159,7 @@ class SpreadRun:
 
     def _expected(self) -> Table:
         """Return which of the smaller result's elements each should be, by what meets."""
-        problem, inner = self.problem, self.recipe.inner[0].problem
+        problem, inner = self.problem, self.variant.inner.problem
         parts = [[self._part(axis, point) for point in range(size)]
                  for axis, size in enumerate(self.sizes)]  # fmt: skip
         shape = inner.shape(Operand.FINE)
@@ -136,7 +168,7 @@ class SpreadRun:
         smaller = every.reshape(path).transpose(permutation)
         smaller = smaller.reshape(*smaller.shape[:1], -1, *smaller.shape[3:])
         channels = problem.groups * problem.fine_channels
-        expected = np.full((self.recipe.round, channels, *self.sizes), BLANK, np.int64)
+        expected = np.full((problem.batch, channels, *self.sizes), BLANK, np.int64)
         for point in product(*map(range, self.sizes)):
             found = [parts[axis][p] for axis, p in enumerate(point)]
             if None in found:
@@ -155,7 +187,7 @@ class SpreadRun:
 
     def _met(self) -> Table:
         """Return by element of the smaller result which it is, blank if nothing meets there."""
-        inner = self.recipe.inner[0].problem
+        inner = self.variant.inner.problem
         shape = inner.shape(Operand.FINE)
         every: Table = np.arange(math.prod(shape)).reshape(shape)
         before = inner.fine_layout.words.index("x")
@@ -174,6 +206,6 @@ class SpreadRun:
             (tap, there), *others = met
             demand(not others, "taps overlap, and are channels", point)
             return there, tap
-        same = met_by(self.recipe.inner[0].problem.axes[axis], Operand.FINE)
+        same = met_by(self.variant.inner.problem.axes[axis], Operand.FINE)
         demand(met in same, "a denser axis has not what meets", point)
         return same.index(met), 0

@@ -34,9 +34,9 @@ from tconv.plan.shown import (
     show_winograd,
     show_woven,
 )
-from tconv.plan.smaller import Smaller, round_batches
-from tconv.plan.spread import plan_spread
-from tconv.plan.spread_times import worth_spreading
+from tconv.plan.spread import STREAM, Spread, Variant, plan_variant
+from tconv.plan.spread_parts import smaller_part
+from tconv.plan.spread_times import Worthy, spreading, worth_spreading
 from tconv.plan.strips import Strips, lines_are_long, plan_strips
 from tconv.plan.tiles import SMALL_TILE
 from tconv.plan.widths import suited
@@ -112,9 +112,13 @@ def _choose_direct(problem: Problem, machine: Machine | None, no_machine: str) -
     slower = (("tap products", "moves every tap's product through memory"),)
     if problem.wanted is Operand.WEIGHTS:
         return _weights_plan(problem, machine, slower)
-    if not _few_phases(problem):
-        return show_portable(problem, ((name, MANY_PHASES),))
-    return _data_plan(problem, machine, slower)
+    if _few_phases(problem):
+        return _data_plan(problem, machine, slower)
+    refused = (name, MANY_PHASES)
+    worth = spreading(problem, machine)
+    if worth is not None:
+        return spread_plan(problem, machine, worth, (refused, *slower))
+    return show_portable(problem, (refused,))
 
 
 def _data_plan(problem: Problem, machine: Machine, slower: Refused) -> Plan:
@@ -128,9 +132,9 @@ def _data_plan(problem: Problem, machine: Machine, slower: Refused) -> Plan:
     refused = (*((_called(problem, name), LONGER) for name in others), *slower)
     if not others:
         refused = (("planes", FULL), *refused)
-    smaller = worth_spreading(problem, machine, best)
-    if smaller is not None:
-        return spread_plan(problem, machine, smaller, ((_called(problem, best), LONGER), *refused))
+    worth = worth_spreading(problem, machine, best)
+    if worth is not None:
+        return spread_plan(problem, machine, worth, ((_called(problem, best), LONGER), *refused))
     return PLANNERS[best](problem, machine, refused)
 
 
@@ -178,29 +182,47 @@ def _called(problem: Problem, name: str) -> str:
 
 
 def spread_plan(
-    problem: Problem, machine: Machine, smaller: Smaller, refused: Refused, *, lines: bool = True
+    problem: Problem, machine: Machine, worth: Worthy, refused: Refused, *, lines: bool = True
 ) -> Plan:
     """Return the plan for FINE by a smaller problem, whatever others take.
 
-    Pictures whose points meet one by one are read as lines, where arrays may be.
+    Pictures whose points meet one by one are read as lines, where arrays may be.  All parts are
+    done by the same algorithm.
     """
-    inner = tuple(
-        _inner(replace(smaller.problem, batch=images), machine, lines=lines)
-        for images in round_batches(smaller)
+    past = problem.bytes() > machine.l3 // STREAM
+    variants: list[Variant] = []
+    for part in worth.cut.problems:
+        smaller = smaller_part(part, worth.smaller)
+        like = variants[0].inner if variants else None
+        inner = _inner(smaller.problem, machine, like or worth.algorithm, lines=lines)
+        variants.append(plan_variant(part, machine, smaller, inner, past=past))
+    images = problem.batch if worth.cut.slabs else 1
+    recipe = Spread(
+        lanes=machine.lanes(problem.dtype),
+        variants=tuple(variants),
+        parts=worth.cut.parts,
+        slabs=worth.cut.slabs,
+        taps=worth.smaller.taps,
+        items=images * len(worth.cut.parts),
     )
-    recipe = plan_spread(problem, machine, smaller, inner)
     return show_spread(problem, recipe, refused)
 
 
-def _inner(problem: Problem, machine: Machine, *, lines: bool) -> Plan:
-    """Return the plan for a problem without points that nothing meets."""
-    flat = flattened(problem)
-    if flat is None:
-        return _data_plan(problem, machine, ())
-    plan = _data_plan(flat.problem, machine, ())
-    if not lines:
-        return choose_alike(problem, machine, kind_of(plan))
-    return replace(plan, problem=problem, recast=flat)
+def _inner(problem: Problem, machine: Machine, like: Plan | str, *, lines: bool) -> Plan:
+    """Return the plan for a problem without points that nothing meets.
+
+    By an algorithm, or like another: with weights in the same order.
+    """
+    flat = flattened(problem) if lines else None
+    solved = problem if flat is None else flat.problem
+    if isinstance(like, str):
+        found = choose_alike(solved, machine, like)
+    elif isinstance(like.recipe, Planes):
+        tile = like.recipe.rows, like.recipe.merged
+        found = show_planes(solved, plan_planes(solved, machine, tile), ())
+    else:
+        found = choose_alike(solved, machine, kind_of(like))
+    return found if flat is None else replace(found, problem=problem, recast=flat)
 
 
 Recipe = TypeVar("Recipe")

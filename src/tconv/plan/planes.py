@@ -102,8 +102,11 @@ class Planes:
     scratch: int
 
 
-def plan_planes(problem: Problem, machine: Machine) -> Planes:
-    """Lay out blocks, chunks of groups and tables for FINE or COARSE."""
+def plan_planes(problem: Problem, machine: Machine, tile: tuple[int, int] | None = None) -> Planes:
+    """Lay out blocks, chunks of groups and tables for FINE or COARSE.
+
+    A tile has so many channels and phases, or what suits best.
+    """
     lanes = machine.lanes(problem.dtype)
     item = machine.vector_bytes // lanes
     axes = even_phases(problem)
@@ -111,7 +114,8 @@ def plan_planes(problem: Problem, machine: Machine) -> Planes:
     if problem.wanted is Operand.COARSE:
         depth, wanted = wanted, depth
     last = axes[-1]
-    rows, merged = choose_tile(wanted, last, machine, lanes, beside=channels_last(problem))
+    best = choose_tile(wanted, last, machine, lanes, beside=channels_last(problem))
+    rows, merged = tile or best
     panels = -(-wanted // rows)
     # Whole vectors of channels on both sides: fewer are packed and stored one by one.
     chunk = min(problem.groups, -(-2 * lanes // min(depth, wanted)))

@@ -157,16 +157,16 @@ def show_overlap(problem: Problem, recipe: Overlap, refused: Refused) -> Plan:
 
 def show_spread(problem: Problem, recipe: Spread, refused: Refused) -> Plan:
     """Return the plan for a smaller problem whose results are spread."""
-    inner = recipe.inner[0]
+    inner = recipe.variants[0].inner
     how = "a denser problem without points that nothing meets"
     if recipe.taps:
         how = "no two windows overlap: taps are channels of one product"
-    images = f"{recipe.round} image{'s' if recipe.round > 1 else ''} at a time"
+    part = f"{recipe.items} work items, each a {'slab' if recipe.slabs else 'few images'}"
     return Plan(
         problem, "spread", how, refused,
         (
-            Step(inner.algorithm, f"a smaller problem, {images}", problem.flops()),
-            Step("spread", f"{recipe.items} work items, layout {_layout(problem)}", 0),
+            Step(inner.algorithm, f"a smaller problem, {part}", problem.flops()),
+            Step("spread", f"among blanks, {_epilogue(problem)}layout {_layout(problem)}", 0),
         ),
         recipe,
     )  # fmt: skip

@@ -15,8 +15,6 @@ from tconv.plan.thin import thin_axis
 from tconv.problem import Axis, Operand, Problem, numpy_dtype, window
 
 LAYOUTS = "n gf x", "n x gf"  # of results whose lines follow one another
-ROUND = 1 << 20  # bytes of the smaller result, of some images
-MOST_SMALLER = 16 << 20  # bytes of that of one image
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +70,27 @@ size=17, cells=4, step=5, offsets=(0, 1), first=0)
         return None
     if str(problem.fine_layout) not in LAYOUTS:
         return None
-    taps = tuple(axis.taps for axis in problem.axes)
-    products = [product_axis(axis) for axis in problem.axes]
-    every = [axis for axis in products if axis is not None]
-    if len(every) == len(products) and (problem.groups == 1 or math.prod(taps) == 1):
-        channels = math.prod(taps) * problem.fine_channels
-        axes = tuple(each.axis for each in every)
-        return Smaller(replace(problem, axes=axes, fine_channels=channels), tuple(every), taps)
+    product = one_product(problem)
+    if product is not None:
+        return product
     denser = tuple(map(denser_axis, problem.axes))
     axes = tuple(each.axis for each in denser)
     return None if axes == problem.axes else Smaller(replace(problem, axes=axes), denser, ())
+
+
+def one_product(problem: Problem) -> Smaller | None:
+    """Return the product that spreads to a problem; None where windows overlap.
+
+    Taps of several groups are no channels that follow one another.
+    """
+    taps = tuple(axis.taps for axis in problem.axes)
+    axes = [product_axis(axis) for axis in problem.axes]
+    every = tuple(axis for axis in axes if axis is not None)
+    if len(every) < len(axes) or (problem.groups > 1 and math.prod(taps) > 1):
+        return None
+    channels = math.prod(taps) * problem.fine_channels
+    lines = tuple(each.axis for each in every)
+    return Smaller(replace(problem, axes=lines, fine_channels=channels), every, taps)
 
 
 def product_axis(axis: Axis) -> SpreadAxis | None:
@@ -118,19 +127,6 @@ def _points_before(axis: Axis, limit: int) -> int:
     cell, rest = divmod(limit, axis.stride)
     inside = min(axis.taps, -(-rest // axis.dilation))
     return min(axis.taps * cell + inside, axis.taps * axis.coarse_size)
-
-
-def fits(smaller: Smaller) -> bool:
-    """Tell whether the smaller result of an image is small enough to be kept."""
-    return 0 < bytes_of(smaller.problem) <= MOST_SMALLER and smaller.problem.batch > 0
-
-
-def round_batches(smaller: Smaller) -> list[int]:
-    """Return the images of a round, and those of the last one, if they are fewer."""
-    batch = smaller.problem.batch
-    images = max(1, min(batch, ROUND // bytes_of(smaller.problem)))
-    rest = batch % images
-    return [images, rest] if rest else [images]
 
 
 def bytes_of(problem: Problem) -> int:

@@ -1,7 +1,7 @@
 """Results of a smaller problem, spread among blanks.
 
-Some images of it at a time are computed into memory that all workers share, and spread from one end
-of the result to the other, which takes about as long as to write it.
+A worker computes a part of it into memory of its own, and spreads that from one end to the other,
+which takes about as long as to write it.
 """
 
 import math
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tconv.plan.plan import Plan
 
 SCALARS = (
-    "compact", "target", "bias",  # addresses, filled in by each call
     "target_g", "target_c", "target_x", "target_row",  # element steps, by each call
     "way",  # how chunks are written, by each call
     "compact_image", "compact_channel",  # element steps of the smaller result
@@ -30,11 +29,11 @@ SCALARS = (
     "entries",  # runs of elements
     "mixed", "mixed_low", "mixed_high", "base",  # points of a cell; which cells, where they begin
     "blanks", "period",  # whether there are any; elements of them that vectors repeat
-    "units", "a_turn",  # chunks of all images, by each round, and of a work item
+    "chunks",  # of all images of the part
     "scratch_stage", "scratch_pattern", "scratch_blank",
     "activate", "slope", "zeros",  # by each runner
 )  # fmt: skip
-"""The numbers of a record, in order."""
+"""The numbers of the record of a part, in order."""
 
 ARRAYS = (
     "target_steps",  # of images and all spatial axes but the last, filled in by each call
@@ -49,6 +48,30 @@ ARRAYS = (
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 
+HEAD_SCALARS = (
+    "source", "target", "weights", "bias",  # addresses, filled in by each call
+    "call",  # a number of its own, by each call
+    "numbered",  # whether the smaller problem's kernel wants one
+    "parts",  # of an image, or of all of them
+    "source_image", "target_image",  # bytes from image to image
+    "behind",  # bytes from the bias as the smaller problem reads it to the bias as it is
+    "scratch_compact", "scratch_record", "scratch_spread",
+)  # fmt: skip
+"""The numbers of the record of all parts, in order."""
+
+HEAD_ARRAYS = (
+    "part_variant", "part_read", "part_write",  # by part: bytes
+    # by variant: where the records of a part and of the smaller problem begin,
+    "variant_record", "inner_record", "inner_words",
+    "inner_kernel", "inner_items",  # and what runs that
+    "records",
+)  # fmt: skip
+"""The arrays of that record."""
+
+HEAD_FIELDS = {name: place for place, name in enumerate((*HEAD_SCALARS, *HEAD_ARRAYS))}
+
+MOST_PARTS = 1 << 20  # numbers of their own of each call
+
 IN_PLACE, PAST, APART = range(3)  # ways: into the target, past the caches, element by element
 
 NONE = -1
@@ -58,23 +81,30 @@ CHUNK = 16 << 10  # bytes that are put together before they are written
 LINE = 64  # bytes
 SHORT_PATTERN, LONG_PATTERN = 64, 256  # elements of blanks: made for each chunk, or once for all
 CELL = 64  # points of a line that is copied as it is
-ITEMS = 32  # work items, about
 STREAM = 2  # parts of the last cache: a larger problem leaves nothing there
 
 
 @dataclass(frozen=True, slots=True)
+class Variant:
+    """All that a part needs to know, but addresses; parts of one variant are alike."""
+
+    problem: Problem
+    record: tuple[int, ...]
+    inner: "Plan"
+    compact: int  # elements of the smaller result
+    scratch: int
+
+
+@dataclass(frozen=True, slots=True)
 class Spread:
-    """All that a spread result needs to know, but addresses."""
+    """Parts of a spread result."""
 
     lanes: int
-    record: tuple[int, ...]
-    inner: "tuple[Plan, ...]"  # of a round of images, and of those that are left
-    taps: tuple[int, ...]  # that are channels there
-    round: int
-    compact: int  # elements of a round's smaller result
-    chunks: int  # of an image
-    scratch: int
-    items: int  # of one round
+    variants: tuple[Variant, ...]
+    parts: tuple[tuple[int, int, int], ...]  # variant, and where it reads and writes: images,
+    slabs: bool  # or points of the first axis
+    taps: tuple[int, ...]  # that are channels of the smaller problem
+    items: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +142,10 @@ def _reads(problem: Problem, smaller: Smaller) -> _Reads:
     )
 
 
-def plan_spread(
-    problem: Problem, machine: Machine, smaller: Smaller, inner: "tuple[Plan, ...]"
-) -> Spread:
-    """Lay out chunks and tables for FINE; ``inner`` are plans for the images of each round."""
-    images = inner[0].problem.batch
+def plan_variant(
+    problem: Problem, machine: Machine, smaller: Smaller, inner: "Plan", *, past: bool
+) -> Variant:
+    """Lay out chunks and tables for a part of FINE, which may go past the caches."""
     lanes, beside = machine.lanes(problem.dtype), channels_last(problem)
     item = numpy_dtype(problem.dtype).itemsize
     channels = problem.groups * problem.fine_channels
@@ -151,7 +180,7 @@ def plan_spread(
         _places(axis, reads.cells[place], reads.taps[place]) for place, axis in enumerate(outer)
     ] or [[0]]
     numbers = {
-        "way": PAST if problem.bytes() > machine.l3 // STREAM else IN_PLACE,
+        "way": PAST if past else IN_PLACE,
         "compact_image": reads.image,
         "compact_channel": reads.channel,
         "outer": max(0, len(outer) - 1),
@@ -174,7 +203,7 @@ def plan_spread(
         "base": mix.base,
         "blanks": int(smaller.blanks),
         "period": repeated,
-        "a_turn": max(1, images * chunks // ITEMS),
+        "chunks": problem.batch * chunks,
         "scratch_stage": scratch.take(row_chunk * min(x_chunk, size) * unit + 2 * LINE // item),
         "scratch_pattern": scratch.take(repeated + LINE // item + unit),
         "scratch_blank": scratch.take(channels + lanes),
@@ -187,16 +216,12 @@ def plan_spread(
         **{f"entry_{name}": [getattr(entry, name) for entry in entries] for name in ENTRY},
         "cell_reads": list(mix.reads),
     }
-    return Spread(
-        lanes=lanes,
+    return Variant(
+        problem=problem,
         record=make_record(SCALARS, ARRAYS, numbers, arrays),
         inner=inner,
-        taps=smaller.taps,
-        round=images,
-        compact=images * reads.image,
-        chunks=chunks,
+        compact=problem.batch * reads.image,
         scratch=scratch.size,
-        items=-(-images * chunks // numbers["a_turn"]),
     )
 
 

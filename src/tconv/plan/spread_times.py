@@ -1,6 +1,7 @@
 """About how long a spread result takes for one image, in nanoseconds of one core."""
 
 import math
+from dataclasses import dataclass
 
 from tconv.plan.extent import channels_last
 from tconv.plan.few import fastest
@@ -8,29 +9,61 @@ from tconv.plan.flat import flattened
 from tconv.plan.machine import Machine
 from tconv.plan.overlap import channels_of
 from tconv.plan.prices import SPREAD
-from tconv.plan.smaller import Smaller, SpreadAxis, bytes_of, fits, smaller_problem
+from tconv.plan.smaller import Smaller, SpreadAxis, bytes_of, smaller_problem
 from tconv.plan.spread import CHUNK, MIXED
+from tconv.plan.spread_parts import Cut, cut
 from tconv.plan.times import estimate
 from tconv.problem import Problem, numpy_dtype
 
 LARGE, FAR_BLANK = 8, 0.08  # parts of the last cache: blanks that no sums pay for take longer
 CLEARLY = 0.95  # of the time that the best other way takes, by estimate
+STAGES = {"overlap"}  # algorithms of several
 MOST_WRITTEN = 64  # channels of a group that may gain by more of them; others fill vectors
 
 
-def worth_spreading(problem: Problem, machine: Machine, best: str) -> Smaller | None:
+@dataclass(frozen=True, slots=True)
+class Worthy:
+    """A smaller problem that spreads to another, its parts, and the algorithm for it."""
+
+    smaller: Smaller
+    cut: Cut
+    algorithm: str
+
+
+def spreading(problem: Problem, machine: Machine) -> Worthy | None:
+    """Return what spreads to a problem, whatever that takes."""
+    smaller = smaller_problem(problem)
+    parts = None if smaller is None else cut(problem, smaller, machine)
+    if smaller is None or parts is None:
+        return None
+    inner = _line(smaller.problem)
+    best, others = fastest(inner, machine)
+    if best in STAGES:  # all workers would wait for each other
+        best = min(others, key=lambda name: estimate(name, inner, machine))
+    return Worthy(smaller, parts, best)
+
+
+def worth_spreading(problem: Problem, machine: Machine, best: str) -> Worthy | None:
     """Return what spreads to a problem, if that takes less time than the best other way."""
     smaller = smaller_problem(problem)
-    if smaller is None or not fits(smaller):
+    if smaller is None:
         return None
     _, written = channels_of(problem)
     full = written > MOST_WRITTEN or written % (2 * machine.lanes(problem.dtype)) == 0
     if full and not smaller.blanks:
         return None
+    worth = spreading(problem, machine)
     other = estimate(best, problem, machine)
     if bytes_of(problem) > machine.l3 // LARGE:
         other += FAR_BLANK * _blanks(problem, smaller)
-    return smaller if _time(problem, smaller, machine) < CLEARLY * other else None
+    if worth is None or _time(problem, worth, machine) > CLEARLY * other:
+        return None
+    return worth
+
+
+def _line(problem: Problem) -> Problem:
+    flat = flattened(problem)
+    return problem if flat is None else flat.problem
 
 
 def _blanks(problem: Problem, smaller: Smaller) -> int:
@@ -40,13 +73,11 @@ def _blanks(problem: Problem, smaller: Smaller) -> int:
     return points * problem.groups * problem.fine_channels
 
 
-def _time(problem: Problem, smaller: Smaller, machine: Machine) -> float:
+def _time(problem: Problem, worth: Worthy, machine: Machine) -> float:
     """Return about how long it takes: the smaller problem, and what is done with its result."""
-    flat = flattened(smaller.problem)
-    inner = smaller.problem if flat is None else flat.problem
-    counts = count_spread(problem, smaller, machine)
+    counts = count_spread(problem, worth.smaller, machine)
     spread = sum(SPREAD[what] * count for what, count in counts.items())
-    return estimate(fastest(inner, machine)[0], inner, machine) + spread
+    return estimate(worth.algorithm, _line(worth.smaller.problem), machine) + spread
 
 
 def count_spread(problem: Problem, smaller: Smaller, machine: Machine) -> dict[str, float]:
@@ -62,13 +93,11 @@ def count_spread(problem: Problem, smaller: Smaller, machine: Machine) -> dict[s
     single = not beside and not mixed
     follow = beside and smaller.taps and last.offsets[-1] - last.offsets[0] < len(last.offsets)
     entries = lines * (1 if follow else len(last.offsets))
-    compact = bytes_of(smaller.problem)
     return {
         "filled": points * smaller.blanks,
         "mixed": lines * last.size * mixed,
         "single": lines * _met(last) * single,
         "copied": lines * _met(last) * unit * beside,
-        "far": compact / item if compact > machine.l2 else 0,
         "runs": entries * last.cells * beside,
         "lines": lines,
         "entries": entries,

@@ -21,7 +21,7 @@ class _Piece(threading.local):
         self.address = 0
 
 
-_piece, _compact = _Piece(), _Piece()
+_piece = _Piece()
 
 
 def scratch_address(size: int) -> int:
@@ -29,15 +29,7 @@ def scratch_address(size: int) -> int:
 
     The bytes hold whatever was left there, and are this thread's until its next call.
     """
-    return _address(_piece, size)
-
-
-def compact_address(size: int) -> int:
-    """Return the same of other bytes: for results between two kernels that have scratch, too."""
-    return _address(_compact, size)
-
-
-def _address(piece: _Piece, size: int) -> int:
+    piece = _piece
     if piece.size < size:
         piece.size = 0
         piece.memory = np.empty(0, np.uint8)  # let go before asking for more

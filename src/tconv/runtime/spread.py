@@ -1,4 +1,4 @@
-"""Run a smaller problem, round by round, and spread its results."""
+"""Run parts of a smaller problem, and spread their results."""
 
 import math
 from array import array
@@ -7,7 +7,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tconv.plan.spread import APART, FIELDS, IN_PLACE, Spread
+from tconv.plan.gather import make_record
+from tconv.plan.plan import Plan
+from tconv.plan.spread import (
+    APART,
+    FIELDS,
+    HEAD_ARRAYS,
+    HEAD_SCALARS,
+    IN_PLACE,
+    Spread,
+    Variant,
+)
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 from tconv.runtime.compiled import SPARE
 from tconv.runtime.kernels import activation_kernel, spread_kernel
@@ -21,18 +31,18 @@ from tconv.runtime.launch import (
     put_steps,
     soon_done,
 )
-from tconv.runtime.scratch import address, compact_address
+from tconv.runtime.scratch import address
 
 Strides = tuple[int, ...]
-Run = Callable[..., bool | None]
 
 
 class Inner(Protocol):
-    """What runs the smaller problem, for some images."""
+    """What runs the smaller problem of a part."""
 
     problem: Problem
+    plan: Plan
 
-    def launch(self, source: Strides, target: Strides, second: Strides) -> Run | None:
+    def launch(self, source: Strides, target: Strides, second: Strides) -> Any | None:  # noqa: ANN401 - a launch
         """Return what takes addresses of arrays of these strides, where there is something."""
 
     def padded_bias(self, bias: Array | None) -> Array:
@@ -52,18 +62,15 @@ class SpreadRunner:
         self.problem, self.recipe, self.inner = problem, recipe, inner
         self.sums = accumulator(problem.dtype)
         self.kernel = spread_kernel(problem.dtype, recipe.lanes)
-        self.record = list(recipe.record)
-        self.scratch_bytes = -(-recipe.scratch * self.sums.itemsize // 64) * 64
-        self.launches: dict[tuple[Strides, Strides], Spreading] = {}
+        self.launches: dict[tuple[Strides, Strides], Launch] = {}
         channels = problem.groups * problem.fine_channels
         self.zeros = np.zeros(channels + SPARE, self.sums)
+        self.of_all = {"zeros": address(self.zeros)}  # numbers of every part
         if problem.activation is not None:
             name = problem.activation.name
             kernel = activation_kernel(self.sums.name, recipe.lanes, name, across=False)
-            self.record[FIELDS["activate"]] = kernel
             bits = array("q", array("d", [problem.activation.slope]).tobytes())
-            self.record[FIELDS["slope"]] = bits[0]
-        self.record[FIELDS["zeros"]] = address(self.zeros)
+            self.of_all |= {"activate": kernel, "slope": bits[0]}
         self._same = math.prod(recipe.taps) == 1  # weights are the smaller problem's
         both = problem, inner[0].problem
         self._paths = [each.path(Operand.WEIGHTS, "gcxf") for each in both]
@@ -113,7 +120,7 @@ class SpreadRunner:
         added = self.no_bias if bias is None else self.padded(bias)
         launch(address(data), address(out), packed.address, address(added))
 
-    def ready(self, source: Strides, target: Strides, weights: Strides = ()) -> "Spreading | None":
+    def ready(self, source: Strides, target: Strides, weights: Strides = ()) -> Launch | None:
         """Return what takes addresses of arrays of these strides, if they lie as is needed."""
         del weights  # they are packed
         found = self.launches.get((source, target))
@@ -123,24 +130,77 @@ class SpreadRunner:
                 self.launches[source, target] = found
         return found
 
-    def _made(self, source: Strides, target: Strides) -> "Spreading | None":
-        rounds = []
-        for inner in self.inner:
-            problem = inner.problem
-            item = numpy_dtype(problem.dtype).itemsize
-            compact, weights = (
-                _contiguous(problem.shape(each), item) for each in (Operand.FINE, Operand.WEIGHTS)
-            )
-            launch = inner.launch(source, compact, weights)
+    def _made(self, source: Strides, target: Strides) -> Launch | None:
+        """Return all records as one, for arrays of these strides."""
+        problem, recipe, item = self.problem, self.recipe, self.sums.itemsize
+        launches = [self._inner_launch(inner, source) for inner in self.inner]
+        records: list[int] = []
+        arrays: dict[str, list[int]] = {name: [] for name in HEAD_ARRAYS}
+        for variant, inner, launch in zip(recipe.variants, self.inner, launches, strict=True):
             if launch is None:
                 return None
-            rounds.append((launch, self._spread_launch(target, problem.batch)))
-        images = [self.problem.image_axis(each) for each in (Operand.COARSE, Operand.FINE)]
-        return Spreading(self, rounds, (source[images[0]], target[images[1]]))
+            made: Any = inner.plan.recipe
+            arrays["inner_kernel"].append(launch.kernel)
+            arrays["inner_items"].append(made.items)
+            arrays["inner_words"].append(len(launch.template))
+            arrays["inner_record"].append(len(records))
+            records += launch.template
+            arrays["variant_record"].append(len(records))
+            records += self._part_record(variant, target)
+        first = [self._first_axis(operand) for operand in (Operand.COARSE, Operand.FINE)]
+        images = [problem.image_axis(operand) for operand in (Operand.COARSE, Operand.FINE)]
+        steps = source[first[0]], target[first[1]]
+        if not recipe.slabs:
+            steps = source[images[0]], target[images[1]]
+        for variant_of, read, write in recipe.parts:
+            arrays["part_variant"].append(variant_of)
+            arrays["part_read"].append(read * steps[0])
+            arrays["part_write"].append(write * steps[1])
+        known = [launch for launch in launches if launch is not None]
+        words = max(len(launch.template) for launch in known)
+        sizes = [
+            max(launch.scratch_bytes for launch in known),
+            item * max(variant.compact for variant in recipe.variants),
+            8 * words,
+            item * max(variant.scratch for variant in recipe.variants),
+        ]
+        begins = [0]
+        for size in sizes:
+            begins.append(begins[-1] + -(-size // 64) * 64)
+        numbers = {
+            "numbered": int(known[0].numbered),
+            "parts": len(recipe.parts),
+            "source_image": source[images[0]],
+            "target_image": target[images[1]],
+            "behind": (self.no_bias.size - self.zeros.size) * item,
+            "scratch_compact": begins[1] // item,
+            "scratch_record": begins[2] // item,
+            "scratch_spread": begins[3] // item,
+        }
+        record = make_record(HEAD_SCALARS, HEAD_ARRAYS, numbers, {**arrays, "records": records})
+        return Launch(
+            self.kernel, list(record), begins[-1], recipe.items,
+            single=soon_done(problem), brief=is_brief(problem, problem.flops()), numbered=True,
+        )  # fmt: skip
 
-    def _spread_launch(self, target: Strides, images: int) -> Launch:
-        """Return the kernel made ready to spread so many images."""
-        record, problem, recipe = list(self.record), self.problem, self.recipe
+    def _inner_launch(self, inner: Inner, source: Strides) -> Launch | None:
+        """Return what runs the smaller problem of a part, between arrays that lie so."""
+        problem = inner.problem
+        item = numpy_dtype(problem.dtype).itemsize
+        compact, weights = (
+            _contiguous(problem.shape(each), item) for each in (Operand.FINE, Operand.WEIGHTS)
+        )
+        found: Launch | None = inner.launch(source, compact, weights)
+        return found
+
+    def _first_axis(self, operand: Operand) -> int:
+        return self.problem.layout(operand).words.index("x")
+
+    def _part_record(self, variant: Variant, target: Strides) -> list[int]:
+        """Return the record of a part, for a result of these strides."""
+        record, problem = list(variant.record), variant.problem
+        for name, value in self.of_all.items():
+            record[FIELDS[name]] = value
         put_steps(record, FIELDS, problem, Operand.FINE, target, "target")
         step, unit = record[FIELDS["target_x"]], record[FIELDS["unit"]]
         begin, outer = record[FIELDS["target_steps"]], len(problem.axes) - 1
@@ -152,12 +212,7 @@ class SpreadRunner:
             record[FIELDS["way"]] = APART
         elif not lines:
             record[FIELDS["way"]] = IN_PLACE
-        record[FIELDS["units"]] = units = images * recipe.chunks
-        items = -(-units // record[FIELDS["a_turn"]])
-        return Launch(
-            self.kernel, record, self.scratch_bytes, items,
-            single=soon_done(problem), brief=is_brief(problem, 0),
-        )  # fmt: skip
+        return record
 
 
 class Reordered:
@@ -171,31 +226,6 @@ class Reordered:
     def __call__(self, weights: Array) -> Any:  # noqa: ANN401 - as above
         """Return the weights as panels."""
         return self.repacking(self.order(weights))
-
-
-class Spreading:
-    """Launches in rounds of images: the smaller problem, then its results among blanks."""
-
-    __slots__ = ("batch", "behind", "compact_bytes", "round", "rounds", "steps")
-
-    def __init__(
-        self, runner: SpreadRunner, rounds: list[tuple[Run, Launch]], steps: tuple[int, int]
-    ) -> None:
-        item = numpy_dtype(runner.problem.dtype).itemsize
-        self.rounds, self.steps = rounds, steps
-        self.batch, self.round = runner.problem.batch, runner.recipe.round
-        self.compact_bytes = runner.recipe.compact * item
-        channels = runner.problem.groups * runner.problem.fine_channels
-        self.behind = (runner.no_bias.size - channels - SPARE) * runner.sums.itemsize
-
-    def __call__(self, source: int, target: int, weights: int, bias: int) -> None:
-        """Run with the addresses of arrays."""
-        compact = compact_address(self.compact_bytes)
-        read, written = self.steps
-        for first in range(0, self.batch, self.round):
-            multiply, spread = self.rounds[self.batch - first < self.round]
-            multiply(source + first * read, compact, weights, bias)
-            spread(compact, target + first * written, bias + self.behind)
 
 
 def _contiguous(shape: tuple[int, ...], item: int) -> Strides:
