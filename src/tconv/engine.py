@@ -64,7 +64,10 @@ class Executable:
         self._view = None if plan.thin is None else plan.thin.view
         self._recast = plan.recast
         if isinstance(plan.recipe, Spread):
-            inner = [Executable(variant.inner) for variant in plan.recipe.variants]
+            plans = [variant.inner for variant in plan.recipe.variants]
+            made = {inner.problem: inner for inner in plans}
+            runs = {each: Executable(inner) for each, inner in made.items()}
+            inner = [runs[each.problem] for each in plans]
             self._compiled = SpreadRunner(plan.problem, plan.recipe, inner)
         elif not isinstance(plan.recipe, TapProducts):
             self._compiled = runner(plan.solved, plan.recipe)

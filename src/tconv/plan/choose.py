@@ -191,10 +191,13 @@ def spread_plan(
     """
     past = problem.bytes() > machine.l3 // STREAM
     variants: list[Variant] = []
+    plans: dict[Problem, Plan] = {}  # slabs that end otherwise may be of the same smaller problem
     for part in worth.cut.problems:
         smaller = smaller_part(part, worth.smaller)
-        like = variants[0].inner if variants else None
-        inner = _inner(smaller.problem, machine, like or worth.algorithm, lines=lines)
+        inner = plans.get(smaller.problem)
+        if inner is None:
+            like = variants[0].inner if variants else worth.algorithm
+            inner = plans[smaller.problem] = _inner(smaller.problem, machine, like, lines=lines)
         variants.append(plan_variant(part, machine, smaller, inner, past=past))
     images = problem.batch if worth.cut.slabs else 1
     recipe = Spread(

@@ -14,6 +14,7 @@ from tconv.plan.flat import meets_its_own
 from tconv.plan.thin import thin_axis
 from tconv.problem import Axis, Operand, Problem, numpy_dtype, window
 
+MOST_TAPS = 1 << 10  # of an axis that are channels
 LAYOUTS = "n gf x", "n x gf"  # of results whose lines follow one another
 
 
@@ -98,6 +99,8 @@ def product_axis(axis: Axis) -> SpreadAxis | None:
     stride = axis.stride
     if axis.coarse_size == 1:
         stride = window(axis.taps, axis.dilation)
+    if axis.taps > min(stride, MOST_TAPS):
+        return None
     offsets = tuple(axis.dilation * tap - axis.pad_begin for tap in range(axis.taps))
     if len({offset % stride for offset in offsets}) < axis.taps:
         return None

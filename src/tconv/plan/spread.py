@@ -170,9 +170,9 @@ def plan_variant(
     chunks = planes * math.prod(above[:-1]) * row_chunks * x_chunks
     ends = reads.cells[-1], reads.taps[-1]
     entries = _copied(size, unit) if plain else _entries(last, ends, unit)
-    mix = _mixed(last, ends)
-    if beside or plain or reads.cells[-1] != 1 or step not in MIXED:
-        mix = _Mix(0, range(0), 0, ())
+    mix = _Mix(0, range(0), 0, ())
+    if step in MIXED and reads.cells[-1] == 1 and not (beside or plain):
+        mix = _mixed(last, ends)
     repeated = math.lcm(unit, lanes)
     repeated *= -(-(LONG_PATTERN if beside else SHORT_PATTERN) // repeated)
     scratch = Scratch(machine.vector_bytes // lanes)

@@ -14,6 +14,7 @@ PARTS = 8  # at least, where there is enough to do
 LEAST = 32 << 10  # bytes of a part's result
 LEAST_POINTS = 64  # that a slab reads
 MOST_COMPACT = 4 << 20  # bytes of the smaller result of a part
+MOST_LISTED = 1 << 16  # lines of an image, by axes, and taps: each has an entry in a table
 ALIKE = 16  # points of a slab of a line: whole vectors
 
 
@@ -32,7 +33,8 @@ class Cut:
 def cut(problem: Problem, smaller: Smaller, machine: Machine) -> Cut | None:
     """Return the parts of a problem; None where they are too large for a worker."""
     image, room = bytes_of(smaller.problem), machine.l2 // 2
-    if problem.batch == 0 or image == 0:
+    listed = sum(axis.size for axis in smaller.axes[:-1]) + sum(smaller.taps)
+    if problem.batch == 0 or image == 0 or listed > MOST_LISTED:
         return None
     wanted = min(PARTS, -(-problem.batch * bytes_of(problem) // LEAST))
     points = _slab(problem, smaller, machine, wanted)
@@ -64,6 +66,8 @@ def _slab(problem: Problem, smaller: Smaller, machine: Machine, wanted: int) -> 
         each *= axis.cells
     points = min(room // row, first.cells // -(-wanted // problem.batch))
     points = max(1, points, -(-LEAST_POINTS // each))
+    if points < first.cells:  # all alike, if they can be
+        points = -(-first.cells // -(-first.cells // points))
     if not others:
         points = -(-points // ALIKE) * ALIKE
     if points >= first.cells or points * row > MOST_COMPACT:
