@@ -105,6 +105,7 @@ def test_chunks_and_parts_change_nothing(layout: str, past: bool) -> None:  # no
         expected = spread(problem, data, weights)
         for chunk, parts, points in ((64, 100, 1), (300, 7, 16), (5000, 1, 64)):
             limits: dict[str, Any] = {"PARTS": parts, "LEAST": 1, "LEAST_POINTS": points}
+            limits["AFAR"] = 1 << 60 if past else 16
             with (
                 patch.object(spread_module, "CHUNK", chunk),
                 patch.multiple(parts_module, **limits),

@@ -32,6 +32,7 @@ from tconv.codegen.build import (
     splat,
     store,
     stream,
+    touch,
     zeros,
 )
 from tconv.codegen.plane_rows import interleaved
@@ -48,6 +49,8 @@ from tconv.plan.spread import (
     NOWHERE,
     PAST,
 )
+
+BYTE = ir.IntType(8).as_pointer()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,8 @@ def emit_spread(module: ir.Module, shape: KernelShape) -> ir.Function:
         )
         for name, way in (("source", "read"), ("target", "write"))
     )
+    with counted(b, r.at("inner_bytes", variant), step=LINE) as byte:
+        touch(b, place(b, b.inttoptr(source, BYTE), byte.index))
     compact = place(b, scratch, r.scratch_compact)
     # Several workers run the smaller problem's kernel at once: each has a record of its own.
     mine = b.bitcast(place(b, scratch, r.scratch_record), I64.as_pointer())

@@ -35,7 +35,7 @@ from tconv.plan.shown import (
     show_woven,
 )
 from tconv.plan.spread import STREAM, Spread, Variant, plan_variant
-from tconv.plan.spread_parts import smaller_part
+from tconv.plan.spread_parts import smaller_part, touches
 from tconv.plan.spread_times import Worthy, spreading, worth_spreading
 from tconv.plan.strips import Strips, lines_are_long, plan_strips
 from tconv.plan.tiles import SMALL_TILE
@@ -206,6 +206,7 @@ def spread_plan(
         parts=worth.cut.parts,
         slabs=worth.cut.slabs,
         taps=worth.smaller.taps,
+        touched=touches(problem, machine),
         items=images * len(worth.cut.parts),
     )
     return show_spread(problem, recipe, refused)

@@ -63,7 +63,8 @@ HEAD_ARRAYS = (
     "part_variant", "part_read", "part_write",  # by part: bytes
     # by variant: where the records of a part and of the smaller problem begin,
     "variant_record", "inner_record", "inner_words",
-    "inner_kernel", "inner_items",  # and what runs that
+    "inner_kernel", "inner_items",  # and what runs that,
+    "inner_bytes",  # and what of the source is touched in order before, from afar
     "records",
 )  # fmt: skip
 """The arrays of that record."""
@@ -104,6 +105,7 @@ class Spread:
     parts: tuple[tuple[int, int, int], ...]  # variant, and where it reads and writes: images,
     slabs: bool  # or points of the first axis
     taps: tuple[int, ...]  # that are channels of the smaller problem
+    touched: bool  # whether a part's images are touched in order before they are read
     items: int
 
 

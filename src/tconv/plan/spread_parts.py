@@ -4,17 +4,19 @@ A part is some images, or a slab of one: some points of the first axis that is r
 spread to.  Windows of a slab must not reach into another's.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 from tconv.plan.machine import Machine
 from tconv.plan.smaller import Smaller, bytes_of, one_product
-from tconv.problem import Axis, Problem
+from tconv.problem import Axis, Problem, numpy_dtype
 
 PARTS = 8  # at least, where there is enough to do
 LEAST = 32 << 10  # bytes of a part's result
 LEAST_POINTS = 64  # that a slab reads
 MOST_COMPACT = 4 << 20  # bytes of the smaller result of a part
 MOST_LISTED = 1 << 16  # lines of an image, by axes, and taps: each has an entry in a table
+AFAR = 16  # data larger than such a part of the last cache is read from there, or further
 ALIKE = 16  # points of a slab of a line: whole vectors
 
 
@@ -42,7 +44,7 @@ def cut(problem: Problem, smaller: Smaller, machine: Machine) -> Cut | None:
         return _slabs(problem, points)
     if image > MOST_COMPACT:
         return None
-    images = max(1, min(room // image, problem.batch // wanted))
+    images = max(1, min(room // max(image, _source(problem)), problem.batch // wanted))
     whole, rest = divmod(problem.batch, images)
     parts = [(0, at * images, at * images) for at in range(whole)]
     problems = [replace(problem, batch=images)]
@@ -107,3 +109,20 @@ def smaller_part(problem: Problem, smaller: Smaller) -> Smaller:
         if found is not None:
             return found
     return replace(smaller, problem=replace(smaller.problem, batch=problem.batch))
+
+
+def touches(problem: Problem, machine: Machine) -> bool:
+    """Tell whether images are touched in order first: planes that come from afar, in short runs.
+
+    All of an image fits the second cache then.
+    """
+    image = _source(problem)
+    far = image * problem.batch > machine.l3 // AFAR
+    return far and image <= machine.l2 // 2 and str(problem.coarse_layout).endswith("x")
+
+
+def _source(problem: Problem) -> int:
+    """Return the bytes that an image of the data has."""
+    points = math.prod(axis.coarse_size for axis in problem.axes)
+    channels = problem.groups * problem.coarse_channels
+    return points * channels * numpy_dtype(problem.dtype).itemsize

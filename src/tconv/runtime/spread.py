@@ -35,6 +35,8 @@ from tconv.runtime.scratch import address
 
 Strides = tuple[int, ...]
 
+WORD = 4  # bytes that are touched: shorter elements may end before
+
 
 class Inner(Protocol):
     """What runs the smaller problem of a part."""
@@ -156,6 +158,7 @@ class SpreadRunner:
             arrays["part_variant"].append(variant_of)
             arrays["part_read"].append(read * steps[0])
             arrays["part_write"].append(write * steps[1])
+        arrays["inner_bytes"] += self._touched(source)
         known = [launch for launch in launches if launch is not None]
         words = max(len(launch.template) for launch in known)
         sizes = [
@@ -182,6 +185,14 @@ class SpreadRunner:
             self.kernel, list(record), begins[-1], recipe.items,
             single=soon_done(problem), brief=is_brief(problem, problem.flops()), numbered=True,
         )  # fmt: skip
+
+    def _touched(self, source: Strides) -> list[int]:
+        """Return how many bytes of the source a part touches, by variant: none with gaps."""
+        problem, parts = self.problem, [variant.problem for variant in self.recipe.variants]
+        item = numpy_dtype(problem.dtype).itemsize
+        whole = source == _contiguous(problem.shape(Operand.COARSE), item)
+        wanted = self.recipe.touched and not self.recipe.slabs and whole and item >= WORD
+        return [item * wanted * math.prod(part.shape(Operand.COARSE)) for part in parts]
 
     def _inner_launch(self, inner: Inner, source: Strides) -> Launch | None:
         """Return what runs the smaller problem of a part, between arrays that lie so."""
