@@ -2,7 +2,7 @@
 
 import math
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -90,7 +90,11 @@ class SpreadRunner:
         inner = self.inner[0].problem
         item = numpy_dtype(inner.dtype).itemsize
         found = self.inner[0].repacking(_contiguous(inner.shape(Operand.WEIGHTS), item))
-        return None if found is None else Reordered(found, self._as_channels)
+        if found is None:
+            return None
+        shape = self.problem.shape(Operand.WEIGHTS)
+        numbers = np.arange(math.prod(shape)).reshape(shape)
+        return Reordered(found, self._as_channels(numbers))
 
     def _as_channels(self, weights: Array) -> Array:
         """Return weights with taps as written channels, if those are."""
@@ -231,12 +235,12 @@ class Reordered:
 
     __slots__ = ("order", "repacking", "spare")
 
-    def __init__(self, repacking: Any, order: Callable[[Array], Array]) -> None:  # noqa: ANN401 - as above
+    def __init__(self, repacking: Any, order: Array) -> None:  # noqa: ANN401 - as above
         self.repacking, self.order, self.spare = repacking, order, repacking.spare
 
     def __call__(self, weights: Array) -> Any:  # noqa: ANN401 - as above
         """Return the weights as panels."""
-        return self.repacking(self.order(weights))
+        return self.repacking(weights.take(self.order))
 
 
 def _contiguous(shape: tuple[int, ...], item: int) -> Strides:
