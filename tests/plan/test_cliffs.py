@@ -271,7 +271,7 @@ def a_layer(wanted: Operand = Operand.COARSE, **numbers: object) -> Problem:
     return replace(problem, **numbers)  # type: ignore[arg-type] # by name
 
 
-HUGE = (Axis(300, 2, 1, 150, 1, 0),) * 2
+HUGE = (Axis(301, 2, 151, 150, 1, 0),) * 2  # windows overlap by a point
 
 
 @pytest.mark.parametrize(

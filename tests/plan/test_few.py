@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tconv.plan import choose_plan
+from tconv.plan import Spread, choose_plan
 from tconv.plan.machine import AVX2
 from tconv.problem import Axis, Layout, Operand, Problem
 
@@ -58,7 +58,9 @@ def test_few_taps_are_summed_along_lines_whatever_the_stride() -> None:
     axis = Axis(5 * 990 + 1, 991, 1, 5, 1, 0)
     problem = Problem(Operand.FINE, 1, 1, 256, 24, (axis,), "float32", *layouts)
 
-    assert choose_plan(problem, AVX2, "").algorithm == "planes"
+    plan = choose_plan(problem, AVX2, "")
+    assert isinstance(plan.recipe, Spread)
+    assert plan.recipe.variants[0].inner.algorithm == "planes"
 
 
 def test_cells_are_refused_where_a_phase_lacks_a_tap() -> None:

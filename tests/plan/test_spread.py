@@ -12,6 +12,7 @@ from tconv.plan import Plan, Spread, choose_plan, spreading
 from tconv.plan import spread as spread_module
 from tconv.plan import spread_parts as parts_module
 from tconv.plan.choose import spread_plan
+from tconv.plan.count import count_plan
 from tconv.plan.machine import AVX2, Machine
 from tconv.plan.smaller import denser_axis, product_axis, smaller_problem
 from tconv.problem import Axis, Layout, Operand, Problem
@@ -46,7 +47,7 @@ def spread(problem: Problem, machine: Machine = AVX2) -> Plan:
     problem=a_problem(),
     machine=st.sampled_from(MACHINES),
     chunk=st.sampled_from((64, 200, 1000, 16 << 10)),
-    cuts=st.sampled_from(((1, 1, 1), (100, 1, 1), (100, 5, 2), (64, 32 << 10, 64))),
+    cuts=st.sampled_from(((1, 1 << 40, 1), (100, 1, 1), (100, 5, 2), (64, 32 << 10, 64))),
 )
 def test_any_plan_writes_every_output_once(
     problem: Problem, machine: Machine, chunk: int, cuts: tuple[int, int, int]
@@ -59,9 +60,10 @@ def test_any_plan_writes_every_output_once(
         return
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spread_module, "CHUNK", chunk)
-        for name, value in zip(("PARTS", "LEAST", "LEAST_POINTS"), cuts, strict=True):
+        for name, value in zip(("PARTS", "LEAST", "MOST_POINTS"), cuts, strict=True):
             patch.setattr(parts_module, name, value)
-        checked(spread(problem, machine), machine)
+        if spreading(problem, machine) is not None:
+            checked(spread(problem, machine), machine)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -118,11 +120,11 @@ def test_a_wrong_number_is_refused(change: Change) -> None:
 def test_parts_that_do_not_make_up_the_whole_are_refused() -> None:
     """Slabs and images: one left out, twice, elsewhere, or another."""
     axes = (Axis(95, 32, 2, 3, 1, 0), Axis(191, 64, 2, 3, 1, 0))
-    for batch, slabs in ((1, True), (16, False)):
+    for batch, cut in ((1, 0), (16, None)):
         plan = checked(spread(a_layer(axes, (5, 3), batch=batch)), AVX2)
         recipe = plan.recipe
         assert isinstance(recipe, Spread)
-        assert recipe.slabs == slabs
+        assert recipe.axis == cut
         (variant, read, write), *others = recipe.parts
         wrong = [
             others,
@@ -135,6 +137,40 @@ def test_parts_that_do_not_make_up_the_whole_are_refused() -> None:
             changed = replace(recipe, parts=tuple(parts))
             assert refused(replace(plan, recipe=changed))
         assert refused(replace(plan, recipe=replace(recipe, items=recipe.items - 1)))
+
+
+def a_square(points: int, stride: int, taps: int, dilation: int = 1) -> tuple[Axis, ...]:
+    """Return two axes without padding."""
+    size = stride * (points - 1) + (taps - 1) * dilation + 1
+    return (Axis(size, points, taps, stride, dilation, 0),) * 2
+
+
+@pytest.mark.parametrize(("axes", "channels", "groups"), [
+    (a_square(7, 16, 16), (1024, 21), 1),
+    ((Axis(1, 1, 1, 1, 1, 0), Axis(79998, 20000, 2, 4, 1, 0)), (64, 3), 1),
+    (a_square(150, 4, 3, 4), (64, 5), 1),
+    (a_square(128, 4, 2), (32, 3), 4),
+    ((Axis(6401, 65, 1, 100, 1, 0),), (4, 512), 1),
+])  # fmt: skip
+def test_a_large_image_has_work_for_many(
+    axes: tuple[Axis, ...], channels: tuple[int, int], groups: int
+) -> None:
+    """It is cut along any axis, even of few points, or done otherwise."""
+    for layout in LAYOUTS:
+        problem = a_layer(axes, channels, batch=1, groups=groups, layout=layout)
+        plan = choose_plan(problem, AVX2, "")
+        assert not isinstance(plan.recipe, Spread) or plan.recipe.items >= 4
+
+
+def test_cells_too_large_for_scratch_are_done_otherwise() -> None:
+    """What lies between two points is put together there, by every worker."""
+    for channels in (1, 512):
+        axes = (Axis(20000 * 3 + 1, 4, 1, 20000, 1, 0),)
+        problem = a_layer(axes, (2, channels), layout="NXC")
+        found = spreading(problem, AVX2)
+        assert (found is None) == (channels == 512)
+        count = count_plan(choose_plan(problem, AVX2, ""), 6)
+        assert count.scratch < 2 << 20
 
 
 def test_windows_that_do_not_overlap_are_one_product() -> None:

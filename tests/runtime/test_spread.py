@@ -18,7 +18,6 @@ from tconv.plan import choose as choose_module
 from tconv.plan import spread as spread_module
 from tconv.plan import spread_parts as parts_module
 from tconv.plan.choose import spread_plan
-from tconv.plan.smaller import smaller_problem
 from tconv.problem import DTYPES, Activation, Axis, Layout, Operand, Problem, numpy_dtype
 from tconv.runtime.kernels import machine
 from tconv.threads import get_num_threads, set_num_threads
@@ -71,7 +70,7 @@ def test_any_problem_is_exact(problem: Problem, layout: str) -> None:
     problem = replace(
         problem, wanted=Operand.FINE, batch=max(problem.batch, 1), fine_layout=written
     )
-    if smaller_problem(problem) is not None:
+    if spreading(problem, machine()) is not None:
         is_exact(problem)
 
 
@@ -104,7 +103,7 @@ def test_chunks_and_parts_change_nothing(layout: str, past: bool) -> None:  # no
         )
         expected = spread(problem, data, weights)
         for chunk, parts, points in ((64, 100, 1), (300, 7, 16), (5000, 1, 64)):
-            limits: dict[str, Any] = {"PARTS": parts, "LEAST": 1, "LEAST_POINTS": points}
+            limits: dict[str, Any] = {"PARTS": parts, "LEAST": 1, "MOST_POINTS": points}
             limits["AFAR"] = 1 << 60 if past else 16
             with (
                 patch.object(spread_module, "CHUNK", chunk),

@@ -25,7 +25,8 @@ def check_spread(problem: Problem, recipe: Spread) -> None:
     for variant in recipe.variants:
         VariantRun(problem, recipe, variant).check()
     kinds = [variant.problem for variant in recipe.variants]
-    images = problem.batch if recipe.slabs else 1
+    cut = recipe.axis
+    images = 1 if cut is None else problem.batch
     demand(recipe.items == images * len(recipe.parts), "work items are not all parts", recipe.items)
     demand(recipe.items < spread.MOST_PARTS, "parts have no numbers of their own", recipe.items)
     done = 0
@@ -33,15 +34,16 @@ def check_spread(problem: Problem, recipe: Spread) -> None:
         demand(0 <= which < len(kinds), "a part is none of those that there are", which)
         demand(write == done, "parts do not follow one another", (write, done))
         part = kinds[which]
-        if not recipe.slabs:
+        if cut is None:
             demand(read == write, "a part reads other images than it writes", (read, write))
             demand(part == replace(problem, batch=part.batch), "a part is another problem", part)
             done += part.batch
             continue
-        axis, first = part.axes[0], problem.axes[0]
+        axis, first = part.axes[cut], problem.axes[cut]
         pad = first.pad_begin + write - first.stride * read
         due = replace(first, fine_size=axis.fine_size, coarse_size=axis.coarse_size, pad_begin=pad)
-        slab = replace(problem, batch=1, axes=(due, *problem.axes[1:]))
+        axes = *problem.axes[:cut], due, *problem.axes[cut + 1 :]
+        slab = replace(problem, batch=1, axes=axes)
         demand(part == slab, "a slab is another problem", part)
         inside = read >= 0 and read + axis.coarse_size <= first.coarse_size
         demand(inside, "a slab reads outside the source", (read, axis.coarse_size))
@@ -50,7 +52,7 @@ def check_spread(problem: Problem, recipe: Spread) -> None:
             mine = all(read <= there < read + axis.coarse_size for there in met)
             demand(mine, "a slab does not read all that it writes", (point, met))
         done += axis.fine_size
-    whole = problem.axes[0].fine_size if recipe.slabs else problem.batch
+    whole = problem.batch if cut is None else problem.axes[cut].fine_size
     demand(done == whole, "parts do not make up the whole", (done, whole))
 
 

@@ -199,12 +199,12 @@ def spread_plan(
             like = variants[0].inner if variants else worth.algorithm
             inner = plans[smaller.problem] = _inner(smaller.problem, machine, like, lines=lines)
         variants.append(plan_variant(part, machine, smaller, inner, past=past))
-    images = problem.batch if worth.cut.slabs else 1
+    images = 1 if worth.cut.axis is None else problem.batch
     recipe = Spread(
         lanes=machine.lanes(problem.dtype),
         variants=tuple(variants),
         parts=worth.cut.parts,
-        slabs=worth.cut.slabs,
+        axis=worth.cut.axis,
         taps=worth.smaller.taps,
         touched=touches(problem, machine),
         items=images * len(worth.cut.parts),

@@ -29,6 +29,7 @@ from tconv.plan.phases import (
 )
 from tconv.plan.plan import Plan
 from tconv.plan.planes import Planes
+from tconv.plan.spread import Spread
 from tconv.plan.stretches import ROWS
 from tconv.plan.strips import Strips, whole_lines
 from tconv.plan.tiles import whole_tiles
@@ -86,9 +87,31 @@ def count_plan(plan: Plan, tile_rows: int) -> Count:
         numbers = _correlate(problem, recipe, tile_rows)
     elif isinstance(recipe, Winograd):
         numbers = _winograd(problem, recipe, tile_rows)
+    elif isinstance(recipe, Spread):
+        return _spread(problem, recipe, tile_rows)
     else:
         return _tap_products(problem)
     return Count(*numbers, recipe.scratch * item)
+
+
+def _spread(problem: Problem, recipe: Spread, tile_rows: int) -> Count:
+    """Count the smaller problem of every part, and what is copied and filled."""
+    images = 1 if recipe.axis is None else problem.batch
+    times = Counter(variant for variant, _, _ in recipe.parts)
+    inner = [count_plan(variant.inner, tile_rows) for variant in recipe.variants]
+    item = accumulator(problem.dtype).itemsize
+    own = [item * (variant.compact + variant.scratch) for variant in recipe.variants]
+
+    def every(name: str) -> int:
+        return images * sum(int(getattr(inner[at], name)) * count for at, count in times.items())
+
+    return Count(
+        multiplications=every("multiplications"),
+        packed=every("packed"),
+        stored=every("stored") + math.prod(problem.shape(Operand.FINE)),
+        kept=max(count.kept for count in inner),
+        scratch=max(count.scratch for count in inner) + max(own),
+    )
 
 
 Numbers = tuple[int, int, int, int]  # multiplications, packed data, stored sums, kept elements

@@ -161,7 +161,7 @@ def show_spread(problem: Problem, recipe: Spread, refused: Refused) -> Plan:
     how = "a denser problem without points that nothing meets"
     if recipe.taps:
         how = "no two windows overlap: taps are channels of one product"
-    part = f"{recipe.items} work items, each a {'slab' if recipe.slabs else 'few images'}"
+    part = f"{recipe.items} work items, each {'some images' if recipe.axis is None else 'a slab'}"
     return Plan(
         problem, "spread", how, refused,
         (

@@ -71,27 +71,26 @@ size=17, cells=4, step=5, offsets=(0, 1), first=0)
         return None
     if str(problem.fine_layout) not in LAYOUTS:
         return None
-    product = one_product(problem)
-    if product is not None:
-        return product
-    denser = tuple(map(denser_axis, problem.axes))
-    axes = tuple(each.axis for each in denser)
-    return None if axes == problem.axes else Smaller(replace(problem, axes=axes), denser, ())
+    found = smaller_of(problem, products=_one_product(problem))
+    return None if found.problem.axes == problem.axes else found
 
 
-def one_product(problem: Problem) -> Smaller | None:
-    """Return the product that spreads to a problem; None where windows overlap.
+def _one_product(problem: Problem) -> bool:
+    """Tell whether taps are channels: taps of several groups do not follow one another."""
+    apart = all(product_axis(axis) is not None for axis in problem.axes)
+    return apart and (problem.groups == 1 or all(axis.taps == 1 for axis in problem.axes))
 
-    Taps of several groups are no channels that follow one another.
-    """
+
+def smaller_of(problem: Problem, *, products: bool) -> Smaller:
+    """Return what spreads to a problem: a product, or a denser one, which may be the same."""
+    found = [product_axis(axis) if products else denser_axis(axis) for axis in problem.axes]
+    axes = tuple(axis for axis in found if axis is not None)
+    smaller = replace(problem, axes=tuple(each.axis for each in axes))
+    if not products:
+        return Smaller(smaller, axes, ())
     taps = tuple(axis.taps for axis in problem.axes)
-    axes = [product_axis(axis) for axis in problem.axes]
-    every = tuple(axis for axis in axes if axis is not None)
-    if len(every) < len(axes) or (problem.groups > 1 and math.prod(taps) > 1):
-        return None
     channels = math.prod(taps) * problem.fine_channels
-    lines = tuple(each.axis for each in every)
-    return Smaller(replace(problem, axes=lines, fine_channels=channels), every, taps)
+    return Smaller(replace(smaller, fine_channels=channels), axes, taps)
 
 
 def product_axis(axis: Axis) -> SpreadAxis | None:

@@ -103,7 +103,7 @@ class Spread:
     lanes: int
     variants: tuple[Variant, ...]
     parts: tuple[tuple[int, int, int], ...]  # variant, and where it reads and writes: images,
-    slabs: bool  # or points of the first axis
+    axis: int | None  # or points of an axis
     taps: tuple[int, ...]  # that are channels of the smaller problem
     touched: bool  # whether a part's images are touched in order before they are read
     items: int

@@ -1,20 +1,24 @@
 """Parts of a spread result: what one worker computes and spreads, in its own caches.
 
-A part is some images, or a slab of one: some points of the first axis that is read, and what they
-spread to.  Windows of a slab must not reach into another's.
+A part is some images, or a slab of one: some points of an axis that is read, and what they spread
+to.  Windows of a slab must not reach into another's.
 """
 
 import math
 from dataclasses import dataclass, replace
 
+from tconv.plan.extent import channels_last
 from tconv.plan.machine import Machine
-from tconv.plan.smaller import Smaller, bytes_of, one_product
+from tconv.plan.smaller import Smaller, bytes_of, product_axis, smaller_of
 from tconv.problem import Axis, Problem, numpy_dtype
 
 PARTS = 8  # at least, where there is enough to do
 LEAST = 32 << 10  # bytes of a part's result
-LEAST_POINTS = 64  # that a slab reads
+MOST_POINTS, LEAST_POINTS = 64, 8  # that a slab reads at least: as many as there is little to do
+WORTH = 500_000  # flops of a slab that are enough
+BYTE = 16  # flops in the time of a byte that is written
 MOST_COMPACT = 4 << 20  # bytes of the smaller result of a part
+MOST_CELL = 256 << 10  # bytes between two points of a line
 MOST_LISTED = 1 << 16  # lines of an image, by axes, and taps: each has an entry in a table
 AFAR = 16  # data larger than such a part of the last cache is read from there, or further
 ALIKE = 16  # points of a slab of a line: whole vectors
@@ -24,26 +28,39 @@ ALIKE = 16  # points of a slab of a line: whole vectors
 class Cut:
     """Parts of a problem: which problem each is, where it reads and where it writes.
 
-    Slabs do so on the first axis of an image, others are images.
+    Slabs do so on an axis of an image; without one parts are images.
     """
 
     problems: tuple[Problem, ...]
     parts: tuple[tuple[int, int, int], ...]
-    slabs: bool
+    axis: int | None
 
 
 def cut(problem: Problem, smaller: Smaller, machine: Machine) -> Cut | None:
-    """Return the parts of a problem; None where they are too large for a worker."""
+    """Return the parts of a problem; None where they are too large for a worker.
+
+    Or where a large image is one: whether it is done so must not depend on others.
+    """
     image, room = bytes_of(smaller.problem), machine.l2 // 2
-    listed = sum(axis.size for axis in smaller.axes[:-1]) + sum(smaller.taps)
+    *outer, last = smaller.axes
+    listed = sum(axis.size for axis in outer) + sum(axis.taps for axis in problem.axes)
     if problem.batch == 0 or image == 0 or listed > MOST_LISTED:
         return None
-    wanted = min(PARTS, -(-problem.batch * bytes_of(problem) // LEAST))
-    points = _slab(problem, smaller, machine, wanted)
-    if points is not None:
-        return _slabs(problem, points)
-    if image > MOST_COMPACT:
+    unit = problem.groups * problem.fine_channels if channels_last(problem) else 1
+    if numpy_dtype(problem.dtype).itemsize * unit * min(last.step, last.size) > MOST_CELL:
         return None
+    alone, wanted = (
+        min(PARTS, -(-images * bytes_of(problem) // LEAST)) for images in (1, problem.batch)
+    )
+    axis = _axis_to_cut(problem)
+    if axis is None and (alone > 1 or image > MOST_COMPACT):
+        return None
+    if axis is not None and (image > room or problem.batch < wanted):
+        points = _slab(problem, image, axis, (room, -(-wanted // problem.batch)))
+        if points * image // problem.axes[axis].coarse_size > MOST_COMPACT:
+            return None
+        if points < problem.axes[axis].coarse_size:
+            return _slabs(problem, axis, points)
     images = max(1, min(room // max(image, _source(problem)), problem.batch // wanted))
     whole, rest = divmod(problem.batch, images)
     parts = [(0, at * images, at * images) for at in range(whole)]
@@ -51,35 +68,41 @@ def cut(problem: Problem, smaller: Smaller, machine: Machine) -> Cut | None:
     if rest:
         parts.append((1, whole * images, whole * images))
         problems.append(replace(problem, batch=rest))
-    return Cut(tuple(problems), tuple(parts), slabs=False)
+    return Cut(tuple(problems), tuple(parts), None)
 
 
-def _slab(problem: Problem, smaller: Smaller, machine: Machine, wanted: int) -> int | None:
-    """Return how many points of the first axis make a slab; None if images are not cut."""
-    first, *others = smaller.axes
-    image, room = bytes_of(smaller.problem), machine.l2 // 2
-    span = first.offsets[-1] - first.offsets[0]
-    if not smaller.taps or first.cells == 1 or span >= first.step:
-        return None
-    if image <= room and problem.batch >= wanted:
-        return None
-    row, each = image // first.cells, 1
-    for axis in others:
-        each *= axis.cells
-    points = min(room // row, first.cells // -(-wanted // problem.batch))
-    points = max(1, points, -(-LEAST_POINTS // each))
-    if points < first.cells:  # all alike, if they can be
-        points = -(-first.cells // -(-first.cells // points))
-    if not others:
-        points = -(-points // ALIKE) * ALIKE
-    if points >= first.cells or points * row > MOST_COMPACT:
-        return None
-    return points
+def _axis_to_cut(problem: Problem) -> int | None:
+    """Return the first axis of several points whose windows keep apart."""
+    for place, axis in enumerate(problem.axes):
+        if axis.coarse_size > 1:
+            found = product_axis(axis)
+            if found is not None and found.offsets[-1] - found.offsets[0] < found.step:
+                return place
+    return None
 
 
-def _slabs(problem: Problem, points: int) -> Cut:
-    """Return slabs of so many points, the last one of those that are left."""
-    axis, *others = problem.axes
+def _slab(problem: Problem, image: int, place: int, limits: tuple[int, int]) -> int:
+    """Return how many points of an axis make a slab.
+
+    The limits are the bytes of a smaller result that fit, of an image's, and slabs at least.
+    """
+    room, slabs = limits
+    points = problem.axes[place].coarse_size
+    every = math.prod(axis.coarse_size for axis in problem.axes)
+    flops = replace(problem, batch=1).flops() + BYTE * bytes_of(problem)
+    least = min(MOST_POINTS, max(LEAST_POINTS, WORTH * every // max(1, flops)))
+    some = min(room * points // image, points // slabs)
+    some = max(1, some, -(-least * points // every))
+    if some < points:  # all alike, if they can be
+        some = -(-points // -(-points // some))
+    if place == len(problem.axes) - 1:
+        some = -(-some // ALIKE) * ALIKE
+    return some
+
+
+def _slabs(problem: Problem, place: int, points: int) -> Cut:
+    """Return slabs of so many points of an axis, the last one of those that are left."""
+    axis = problem.axes[place]
     problems: list[Problem] = []
     parts = []
     for begin in range(0, axis.coarse_size, points):
@@ -90,11 +113,12 @@ def _slabs(problem: Problem, points: int) -> Cut:
             continue
         pad = axis.pad_begin + low - axis.stride * begin
         slab = Axis(high - low, end - begin, axis.taps, axis.stride, axis.dilation, pad)
-        one = replace(problem, batch=1, axes=(slab, *others))
+        axes = *problem.axes[:place], slab, *problem.axes[place + 1 :]
+        one = replace(problem, batch=1, axes=axes)
         if one not in problems:
             problems.append(one)
         parts.append((problems.index(one), begin, low))
-    return Cut(tuple(problems), tuple(parts), slabs=True)
+    return Cut(tuple(problems), tuple(parts), place)
 
 
 def _clipped(axis: Axis, point: int) -> int:
@@ -104,11 +128,7 @@ def _clipped(axis: Axis, point: int) -> int:
 
 def smaller_part(problem: Problem, smaller: Smaller) -> Smaller:
     """Return what spreads to a part, as the smaller problem does to the whole."""
-    if smaller.taps:
-        found = one_product(problem)
-        if found is not None:
-            return found
-    return replace(smaller, problem=replace(smaller.problem, batch=problem.batch))
+    return smaller_of(problem, products=bool(smaller.taps))
 
 
 def touches(problem: Problem, machine: Machine) -> bool:

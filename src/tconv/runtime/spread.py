@@ -153,11 +153,12 @@ class SpreadRunner:
             records += launch.template
             arrays["variant_record"].append(len(records))
             records += self._part_record(variant, target)
-        first = [self._first_axis(operand) for operand in (Operand.COARSE, Operand.FINE)]
-        images = [problem.image_axis(operand) for operand in (Operand.COARSE, Operand.FINE)]
-        steps = source[first[0]], target[first[1]]
-        if not recipe.slabs:
-            steps = source[images[0]], target[images[1]]
+        both = Operand.COARSE, Operand.FINE
+        images = [problem.image_axis(operand) for operand in both]
+        along = images
+        if recipe.axis is not None:
+            along = [problem.layout(each).words.index("x") + recipe.axis for each in both]
+        steps = source[along[0]], target[along[1]]
         for variant_of, read, write in recipe.parts:
             arrays["part_variant"].append(variant_of)
             arrays["part_read"].append(read * steps[0])
@@ -195,7 +196,7 @@ class SpreadRunner:
         problem, parts = self.problem, [variant.problem for variant in self.recipe.variants]
         item = numpy_dtype(problem.dtype).itemsize
         whole = source == _contiguous(problem.shape(Operand.COARSE), item)
-        wanted = self.recipe.touched and not self.recipe.slabs and whole and item >= WORD
+        wanted = self.recipe.touched and self.recipe.axis is None and whole and item >= WORD
         return [item * wanted * math.prod(part.shape(Operand.COARSE)) for part in parts]
 
     def _inner_launch(self, inner: Inner, source: Strides) -> Launch | None:
@@ -207,9 +208,6 @@ class SpreadRunner:
         )
         found: Launch | None = inner.launch(source, compact, weights)
         return found
-
-    def _first_axis(self, operand: Operand) -> int:
-        return self.problem.layout(operand).words.index("x")
 
     def _part_record(self, variant: Variant, target: Strides) -> list[int]:
         """Return the record of a part, for a result of these strides."""
