@@ -11,7 +11,7 @@ from tconv.plan.correlate import plan_correlate
 from tconv.plan.dots import Dots, plan_dots
 from tconv.plan.few import fastest
 from tconv.plan.flat import flattened
-from tconv.plan.gather import Gather, plan_gather
+from tconv.plan.gather import STREAM, Gather, plan_gather
 from tconv.plan.grouped import Grouped, plan_grouped
 from tconv.plan.grouped_weights import plan_grouped_weights
 from tconv.plan.machine import Machine
@@ -34,7 +34,7 @@ from tconv.plan.shown import (
     show_winograd,
     show_woven,
 )
-from tconv.plan.spread import STREAM, Spread, Variant, plan_variant
+from tconv.plan.spread import Spread, Variant, plan_variant
 from tconv.plan.spread_parts import smaller_part, touches
 from tconv.plan.spread_times import Worthy, spreading, worth_spreading
 from tconv.plan.strips import Strips, lines_are_long, plan_strips

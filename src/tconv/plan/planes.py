@@ -114,8 +114,9 @@ def plan_planes(problem: Problem, machine: Machine, tile: tuple[int, int] | None
     if problem.wanted is Operand.COARSE:
         depth, wanted = wanted, depth
     last = axes[-1]
-    best = choose_tile(wanted, last, machine, lanes, beside=channels_last(problem))
-    rows, merged = tile or best
+    if tile is None:
+        tile = choose_tile(wanted, last, machine, lanes, beside=channels_last(problem))
+    rows, merged = tile
     panels = -(-wanted // rows)
     # Whole vectors of channels on both sides: fewer are packed and stored one by one.
     chunk = min(problem.groups, -(-2 * lanes // min(depth, wanted)))

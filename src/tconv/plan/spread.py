@@ -82,7 +82,6 @@ CHUNK = 16 << 10  # bytes that are put together before they are written
 LINE = 64  # bytes
 SHORT_PATTERN, LONG_PATTERN = 64, 256  # elements of blanks: made for each chunk, or once for all
 CELL = 64  # points of a line that is copied as it is
-STREAM = 2  # parts of the last cache: a larger problem leaves nothing there
 
 
 @dataclass(frozen=True, slots=True)

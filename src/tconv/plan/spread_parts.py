@@ -7,8 +7,10 @@ to.  Windows of a slab must not reach into another's.
 import math
 from dataclasses import dataclass, replace
 
+from tconv.plan.blocks import BYTE
 from tconv.plan.extent import channels_last
 from tconv.plan.machine import Machine
+from tconv.plan.overlap import AFAR
 from tconv.plan.smaller import Smaller, bytes_of, product_axis, smaller_of
 from tconv.problem import Axis, Problem, numpy_dtype
 
@@ -16,11 +18,9 @@ PARTS = 8  # at least, where there is enough to do
 LEAST = 32 << 10  # bytes of a part's result
 MOST_POINTS, LEAST_POINTS = 64, 8  # that a slab reads at least: as many as there is little to do
 WORTH = 500_000  # flops of a slab that are enough
-BYTE = 16  # flops in the time of a byte that is written
 MOST_COMPACT = 4 << 20  # bytes of the smaller result of a part
 MOST_CELL = 256 << 10  # bytes between two points of a line
 MOST_LISTED = 1 << 16  # lines of an image, by axes, and taps: each has an entry in a table
-AFAR = 16  # data larger than such a part of the last cache is read from there, or further
 ALIKE = 16  # points of a slab of a line: whole vectors
 
 

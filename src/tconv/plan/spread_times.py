@@ -12,10 +12,10 @@ from tconv.plan.prices import SPREAD
 from tconv.plan.smaller import Smaller, SpreadAxis, bytes_of, smaller_problem
 from tconv.plan.spread import CHUNK, MIXED
 from tconv.plan.spread_parts import Cut, cut
-from tconv.plan.times import estimate
+from tconv.plan.times import LARGE, estimate
 from tconv.problem import Problem, numpy_dtype
 
-LARGE, FAR_BLANK = 8, 0.08  # parts of the last cache: blanks that no sums pay for take longer
+FAR_BLANK = 0.08  # more for a blank of a large result: no sums pay for it
 CLEARLY = 0.95  # of the time that the best other way takes, by estimate
 STAGES = {"overlap"}  # algorithms of several
 MOST_WRITTEN = 64  # channels of a group that may gain by more of them; others fill vectors

@@ -110,12 +110,8 @@ class Runner:
         self.brief = is_brief(problem, flops)
         self.launches: dict[tuple[tuple[int, ...], tuple[int, ...]], Launch] = {}
         self.no_bias = self.padded(np.zeros(problem.groups * problem.sizes[self.letters[1]]))
-        if problem.activation is not None:
-            name, lanes = problem.activation.name, recipe.lanes
-            kernel = activation_kernel(self.sums.name, lanes, name, across=self.across)
-            self.record[self.fields["activate"]] = kernel
-            bits = array("q", array("d", [problem.activation.slope]).tobytes())
-            self.record[self.fields["slope"]] = bits[0]
+        for name, value in activation_numbers(problem, recipe.lanes, across=self.across).items():
+            self.record[self.fields[name]] = value
         self.no_more = self.no_bias
         if math.copysign(1, self.nothing) < 0:
             self.no_more = np.full_like(self.no_bias, self.nothing)
@@ -204,6 +200,15 @@ class OrderedRunner(Runner):
     def ordered(self, weights: Array) -> Array:
         """Return weights, or numbers for them, in the order that kernels read them."""
         raise NotImplementedError
+
+
+def activation_numbers(problem: Problem, lanes: int, *, across: bool) -> dict[str, int]:
+    """Return what records have of an activation: the address of its kernel, bits of its slope."""
+    if problem.activation is None:
+        return {}
+    sums, name = accumulator(problem.dtype).name, problem.activation.name
+    bits = array("q", array("d", [problem.activation.slope]).tobytes())
+    return {"activate": activation_kernel(sums, lanes, name, across=across), "slope": bits[0]}
 
 
 def put_segments_in_place(

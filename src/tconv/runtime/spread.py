@@ -1,7 +1,6 @@
 """Run parts of a smaller problem, and spread their results."""
 
 import math
-from array import array
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -19,8 +18,8 @@ from tconv.plan.spread import (
     Variant,
 )
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
-from tconv.runtime.compiled import SPARE
-from tconv.runtime.kernels import activation_kernel, spread_kernel
+from tconv.runtime.compiled import SPARE, activation_numbers
+from tconv.runtime.kernels import spread_kernel
 from tconv.runtime.launch import (
     MOST_LAUNCHES,
     Array,
@@ -67,12 +66,10 @@ class SpreadRunner:
         self.launches: dict[tuple[Strides, Strides], Launch] = {}
         channels = problem.groups * problem.fine_channels
         self.zeros = np.zeros(channels + SPARE, self.sums)
-        self.of_all = {"zeros": address(self.zeros)}  # numbers of every part
-        if problem.activation is not None:
-            name = problem.activation.name
-            kernel = activation_kernel(self.sums.name, recipe.lanes, name, across=False)
-            bits = array("q", array("d", [problem.activation.slope]).tobytes())
-            self.of_all |= {"activate": kernel, "slope": bits[0]}
+        self.of_all = {  # numbers of every part
+            "zeros": address(self.zeros),
+            **activation_numbers(problem, recipe.lanes, across=False),
+        }
         self._same = math.prod(recipe.taps) == 1  # weights are the smaller problem's
         both = problem, inner[0].problem
         self._paths = [each.path(Operand.WEIGHTS, "gcxf") for each in both]
