@@ -28,6 +28,7 @@ from tconv.problem import (
 from tconv.runtime.kernels import machine
 from tconv.runtime.panels import GatherRunner
 
+JOINED = [Tile(4, 3, host_machine().lanes(dtype), dtype, joined=True) for dtype in DTYPES]
 GUARD = 64  # elements around what a tile may write
 TILES = [
     Tile(rows, vectors, host_machine().lanes(dtype), dtype)
@@ -39,7 +40,7 @@ TILES = [
 def code() -> tuple[Code, dict[Tile, str]]:
     """Compile all tiles at once."""
     made = Code()
-    return made, {tile: made.add(emit_short_tile(made.module, tile)) for tile in TILES}
+    return made, {tile: made.add(emit_short_tile(made.module, tile)) for tile in TILES + JOINED}
 
 
 @cache
@@ -83,6 +84,34 @@ def test_a_tile_equals_its_meaning(tile: Tile, steps: int) -> None:
         made.call(names[tile], computed, bias, data, paired(weights, tile.lanes), *tables, *numbers)
 
         np.testing.assert_array_equal(computed.astype(sums), expected, f"{panels} panels")
+
+
+@pytest.mark.parametrize("tile", JOINED, ids=lambda tile: tile.name)
+@pytest.mark.parametrize("steps", [0, 1, UNROLL, UNROLL + 1, 27])
+def test_a_joined_tile_takes_the_panel_behind_with_it(tile: Tile, steps: int) -> None:
+    """One vector more, from weights of its own; it may sum channels again that others have."""
+    made, names = code()
+    for again in (0, 3):
+        columns = tile.columns - again
+        sums = accumulator(tile.dtype).name
+        data = whole_numbers((200,), sums, steps)
+        weights = whole_numbers((1, steps, columns), tile.dtype, 1)
+        bias = whole_numbers((columns,), sums, 2)
+        rows, offsets = places(tile.rows, 90, 3), places(steps + 1, 90, 4)
+        targets = GUARD + np.arange(tile.rows) * (columns + 2)
+        expected = np.full(2 * GUARD + tile.rows * (columns + 2), 99, sums)
+        computed = expected.astype(numpy_dtype(tile.dtype))
+        wide = weights.astype(sums)
+        short_tile_meaning(expected, bias, data, wide, targets, rows, offsets[:steps], (0, 0, 0))
+        tables = np.concatenate([targets, targets]), rows, offsets
+        panels = (
+            paired(np.ascontiguousarray(weights[..., : 2 * tile.lanes]), tile.lanes),
+            np.ascontiguousarray(weights[..., -tile.lanes :]),
+        )
+        numbers = steps, 1, 0, 0, 0, 0, columns - tile.lanes
+        made.call(names[tile], computed, bias, data, panels[0], *tables, *numbers, panels[1])
+
+        np.testing.assert_array_equal(computed.astype(sums), expected, f"{again} channels again")
 
 
 @pytest.mark.parametrize("tile", TILES, ids=lambda tile: tile.name)

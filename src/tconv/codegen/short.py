@@ -63,14 +63,14 @@ def emit_short_tile(module: ir.Module, tile: Tile) -> ir.Function:
 
     The last arguments are how far apart the weights of panels lie, then the steps, and where the
     last of several vectors lies.  Behind the tile's places the table has those of the next tile,
-    or anything.
+    or anything.  A joined one takes the weights of its last vector, which is a panel of its own,
+    as the last argument.
     """
     pointer, table = FLOATS[tile.dtype].as_pointer(), I64.as_pointer()
     stored = STORED[tile.dtype].as_pointer()
-    operands = [stored, pointer, pointer, stored]
-    made, b = function(module, f"short_{tile.name}", [*operands, *[table] * 3, *[I64] * 7])
-    target, bias, data, weights, places, rows, offsets, count, panels, step = made.args[:10]
-    written, added, read, last = made.args[10:]
+    kinds = [stored, pointer, pointer, stored, *[table] * 3, *[I64] * 7, *[stored] * tile.joined]
+    made, b = function(module, f"short_{tile.name}", kinds)
+    target, bias, data, weights, places, rows, offsets = made.args[:7]
     for argument in made.args[:7]:
         argument.add_attribute("noalias")
     points = [place(b, data, load(b, rows, r)) for r in range(tile.rows)]
@@ -81,8 +81,8 @@ def emit_short_tile(module: ir.Module, tile: Tile) -> ir.Function:
     def ahead(r: int) -> ir.Value:
         return out(tile.rows + r)
 
-    sizes = count, panels, step, written, added, read, last
-    _sum_panels(b, tile, points, (out, ahead), (bias, (weights,), offsets), sizes)
+    lines = weights, *made.args[14:]
+    _sum_panels(b, tile, points, (out, ahead), (bias, lines, offsets), made.args[7:14])
     b.ret_void()
     return made
 
@@ -93,8 +93,8 @@ def emit_short_line(module: ir.Module, tile: Tile) -> ir.Function:
     Its arguments are those of :func:`short_tile_meaning` without tables of points; then come how
     many points there are, how far apart they are read and written, and what a tile has last.
     What the last tile has too much, it sums again.  One that goes ``past`` the caches writes whole
-    vectors to where lines of them begin.  A joined one takes the weights of its last
-    vector, which is a panel of its own, as the last argument.
+    vectors to where lines of them begin.  A joined one takes the weights of its last vector as
+    the last argument, too.
     """
     pointer, table = FLOATS[tile.dtype].as_pointer(), I64.as_pointer()
     stored = STORED[tile.dtype].as_pointer()

@@ -33,10 +33,10 @@ LONG = 24  # points of a line that pays for what begins with it
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """Tiles of few terms, by vectors."""
+    """Tiles of few terms, by vectors; one vector more than panels have are two panels."""
 
-    tiles: dict[int, list[ir.Function]]  # large and small, for points in tables
-    lines: dict[int, ir.Function]  # large, for lines of points; one vector more are two panels
+    tiles: dict[int, dict[int, ir.Function]]  # by points of tables, most first
+    lines: dict[int, ir.Function]  # large, for lines of points
     past: dict[int, ir.Function]  # the same, to results that no cache should keep
 
 
@@ -62,12 +62,15 @@ def emit_short(module: ir.Module, shape: KernelShape, *, past: bool) -> Short:
         joined = vectors > shape.vectors
         return Tile(rows, vectors, shape.lanes, shape.dtype, joined=joined)
 
-    kinds = {vectors: rows_of(shape, vectors) for vectors in sorted({1, shape.vectors})}
+    kinds: dict[int, tuple[int, ...]] = {v: rows_of(shape, v) for v in sorted({1, shape.vectors})}
+    kinds[shape.vectors + 1] = (JOINED_ROWS,)
     lines = {vectors: tile(rows[0], vectors) for vectors, rows in kinds.items()}
-    lines[shape.vectors + 1] = tile(JOINED_ROWS, shape.vectors + 1)
     plain = STORED[shape.dtype] == FLOATS[shape.dtype]
     return Short(
-        {v: [emit_short_tile(module, tile(some, v)) for some in rows] for v, rows in kinds.items()},
+        {
+            v: {some: emit_short_tile(module, tile(some, v)) for some in rows}
+            for v, rows in kinds.items()
+        },
         {v: emit_short_line(module, line) for v, line in lines.items()},
         {
             v: emit_short_line(module, replace(line, past=True))
@@ -143,27 +146,22 @@ def run_short(  # noqa: PLR0913 - which panels of what
 
         end = b.select(several, none, ragged.panels)
         second = b.select(several, ragged.last_of(b, none), lanes)
-        runs = [
-            run(shape.vectors, first, wide_count, second, b.mul(first, columns)),
-            run(1, end, narrow_count, none, ragged.channel(b, end)),
-            run(
-                shape.vectors, ragged.panels, b.select(several, none, short_of), ragged.last,
-                b.mul(ragged.panels, columns),
-            ),
-        ]  # fmt: skip
-        # Along lines a narrow panel goes with the wide one before it.
+        # A narrow panel goes with the wide one before it.
         pair = b.and_(_is(b, ">", wide, 0), _is(b, "!=", narrow, 0))
         pair = b.zext(b.and_(pair, b.not_(several)), I64)
         before = b.sub(ragged.panels, number(1))
         third = b.sub(columns, ragged.moved)
         two = run(shape.vectors + 1, before, pair, third, b.mul(before, columns))
-        along = [
-            replace(runs[0], count=b.sub(runs[0].count, pair)),
-            replace(runs[1], count=b.sub(runs[1].count, pair)),
-            runs[2],
+        runs = [
+            run(shape.vectors, first, b.sub(wide_count, pair), second, b.mul(first, columns)),
+            run(1, end, b.sub(narrow_count, pair), none, ragged.channel(b, end)),
+            run(
+                shape.vectors, ragged.panels, b.select(several, none, short_of), ragged.last,
+                b.mul(ragged.panels, columns),
+            ),
             replace(two, beyond=ragged.panels),
-        ]
-        _run_panels(b, r, shape, short, block, where, phase_lines, (along, runs, steps))
+        ]  # fmt: skip
+        _run_panels(b, r, shape, short, block, where, phase_lines, (runs, steps))
     done = b.add(b.add(first, wide), b.add(narrow, short_of))
     return (
         b.select(b.and_(together, several), whole, none),
@@ -187,7 +185,7 @@ def sum_short(  # noqa: PLR0913 - which panel of what
     counts = (shape.vectors, wide), (1, b.sub(number(1), wide))
     where_to = ragged.channel(b, panel), ragged.last_of(b, panel), where.sums
     runs = [_Run(vectors, panel, count, *where_to, stored=False) for vectors, count in counts]
-    _run_panels(b, r, shape, short, block, where, phase_lines, (runs, runs, [number(0)] * 4))
+    _run_panels(b, r, shape, short, block, where, phase_lines, (runs, [number(0)] * 4))
 
 
 def _run_panels(  # noqa: PLR0913 - which panels of what
@@ -198,14 +196,14 @@ def _run_panels(  # noqa: PLR0913 - which panels of what
     block: Block,
     where: Place,
     phase_lines: tuple[ir.Value, ir.Value],
-    numbers: tuple[Sequence[_Run], Sequence[_Run], Sequence[ir.Value]],
+    numbers: tuple[Sequence[_Run], Sequence[ir.Value]],
 ) -> None:
     """Run tiles for some panels, along lines and by tables.
 
     Steps from one panel to the next are of weights, target, bias, data.
     """
     phase, lines = phase_lines
-    along_runs, runs, panel_steps = numbers
+    runs, panel_steps = numbers
     with b.goto_entry_block():
         offsets = b.alloca(I64, number(MOST_STEPS))
     steps = point_steps(b, r, where)
@@ -215,10 +213,16 @@ def _run_panels(  # noqa: PLR0913 - which panels of what
         before, points = r.at("rows_before", both), points_of(b, r, block, x.index)
         packed = r.at("phase_weights", phase)
 
-        def weights_of(panel: ir.Value, vectors: int) -> ir.Value:
-            skipped = b.mul(before, number(vectors * shape.lanes))
-            mine = b.add(packed, b.mul(panel, r.at("panel_weights", phase)))
-            return place(b, where.weights, b.add(mine, skipped))
+        def weights_of(run: _Run) -> list[ir.Value]:
+            panels = [(run.panel, min(run.vectors, shape.vectors))]
+            if run.beyond is not None:
+                panels.append((run.beyond, 1))
+            found = []
+            for panel, vectors in panels:
+                skipped = b.mul(before, number(vectors * shape.lanes))
+                mine = b.add(packed, b.mul(panel, r.at("panel_weights", phase)))
+                found.append(place(b, where.weights, b.add(mine, skipped)))
+            return found
 
         def bias_of(run: _Run) -> ir.Value:
             return place(b, where.bias, run.channel)
@@ -232,31 +236,28 @@ def _run_panels(  # noqa: PLR0913 - which panels of what
                 ends = b.icmp_signed("==", part.index, b.sub(parts, number(1)))
                 some = b.select(ends, b.sub(along, begin), number(PART))
                 origin = place(b, where.data.origin, b.add(first.read, b.mul(begin, steps.read)))
-                for run in along_runs:
+                for run in runs:
                     to, apart = first.summed, steps.summed
                     if run.stored:
                         to, apart = first.stored, steps.stored
                     target = place(b, run.into, b.add(to, b.mul(begin, apart)))
-                    weights = [weights_of(run.panel, min(run.vectors, shape.vectors))]
-                    if run.beyond is not None:
-                        weights.append(weights_of(run.beyond, 1))
-                    given = [target, bias_of(run), origin, weights[0], offsets]
+                    weights, *beyond = weights_of(run)
+                    given = [target, bias_of(run), origin, weights, offsets]
                     sizes = [some, steps.read, apart, terms, run.count, *panel_steps, run.last]
                     with b.if_then(_is(b, ">", run.count, 0)):
                         line: ir.Value = short.lines[run.vectors]
                         if short.past and run.past is not None:
                             line = b.select(run.past, short.past[run.vectors], line)
-                        b.call(line, [*given, *sizes, *weights[1:]])
+                        b.call(line, [*given, *sizes, *beyond])
         entry, count = b.mul(x.index, r.points), load(b, where.counts, x.index)
         for run in runs:
             places = where.targets if run.stored else where.places
-            weights = [weights_of(run.panel, run.vectors)]
-            given = [run.into, bias_of(run), where.data.origin, *weights]
+            weights, *beyond = weights_of(run)
+            given = [run.into, bias_of(run), where.data.origin, weights]
             tables = place(b, places, entry), place(b, where.rows, entry)
-            sizes = [offsets, terms, run.count, *panel_steps, run.last]
-            tiles = short.tiles[run.vectors], rows_of(shape, run.vectors)
+            sizes = [offsets, terms, run.count, *panel_steps, run.last, *beyond]
             with b.if_then(_is(b, ">", run.count, 0)):
-                _run_tiles(b, tiles, count, tables, (given, sizes))
+                _run_tiles(b, short.tiles[run.vectors], count, tables, (given, sizes))
 
 
 def _is(b: ir.IRBuilder, relation: str, left: ir.Value, right: int) -> ir.Value:
@@ -280,21 +281,22 @@ def _list_offsets(
 
 def _run_tiles(
     b: ir.IRBuilder,
-    tiles: tuple[list[ir.Function], tuple[int, ...]],
+    tiles: dict[int, ir.Function],
     points: ir.Value,
     tables: tuple[ir.Value, ir.Value],
     arguments: tuple[list[ir.Value], list[ir.Value]],
 ) -> None:
     """Run the large tile as often as it fits, then the one that what is left fits into."""
-    made, rows = tiles
-    large, small = (number(size) for size in rows)
-    rest = b.srem(points, large)
+    large, small = max(tiles), min(tiles)
+    rest = b.srem(points, number(large))
     whole = b.sub(points, rest)
-    with counted(b, b.add(whole, b.select(b.icmp_signed(">", rest, small), large, number(0))),
-                 step=rows[0]) as turn:  # fmt: skip
+    again = b.icmp_signed(">", rest, number(small if small < large else 0))
+    with counted(b, b.add(whole, b.select(again, number(large), number(0))), step=large) as turn:
         here = [place(b, table, turn.index) for table in tables]
-        b.call(made[0], [*arguments[0], *here, *arguments[1]])
-    fits = b.and_(_is(b, ">", rest, 0), b.icmp_signed("<=", rest, small))
+        b.call(tiles[large], [*arguments[0], *here, *arguments[1]])
+    if small == large:
+        return
+    fits = b.and_(_is(b, ">", rest, 0), b.icmp_signed("<=", rest, number(small)))
     with b.if_then(fits):
         here = [place(b, table, whole) for table in tables]
-        b.call(made[1], [*arguments[0], *here, *arguments[1]])
+        b.call(tiles[small], [*arguments[0], *here, *arguments[1]])
