@@ -21,7 +21,8 @@ EVEN_ITEMS = 32  # that end together in any case
 EVEN_PANELS = 2  # of a chunk, at least, that is there only for that
 MOST_CHUNKS = 4  # of a block that are there only for that
 CHUNK = 0.01  # of all the time that one more takes; with one less, workers may have nothing to do
-LONG_LINES = 24  # times longer than a block is high, about, for windows that overlap
+LONG_LINES = 48, 12  # times longer than a block is high, about, for windows that overlap
+MUCH_AGAIN = 3  # times that a point is read by blocks of long lines, at most; else by shorter ones
 WHOLE_LINES = 512  # likewise, where that costs nothing
 NEAR_WEIGHTS = 4  # parts of the second cache that weights may take to stay there
 MOST_PADDED = 8  # parts of the last cache that a block with padding may take
@@ -63,9 +64,13 @@ def choose_block(  # noqa: PLR0913 - bytes of each thing
 
     # Neighbours of the last axis are neighbours in memory: long lines are read and stored
     # fastest, and where windows overlap, flat blocks read more around them.
-    favour = _favour(axes)
-    while max(block) > 1 and too_large():
-        shrink(block, sizes, _longest(block, favour))
+    for lines in LONG_LINES:
+        block[:] = sizes
+        while max(block) > 1 and too_large():
+            shrink(block, sizes, _longest(block, _favour(axes, lines)))
+        points = math.prod(some * axis.step_in for axis, some in zip(axes, block, strict=True))
+        if _read(axes, block) <= MUCH_AGAIN * points:
+            break
     return block
 
 
@@ -79,7 +84,7 @@ def spread(
     writes so many columns.
     """
     parts, few = items
-    sizes, favour = [axis.end - axis.begin for axis in axes], _favour(axes)
+    sizes, favour = [axis.end - axis.begin for axis in axes], _favour(axes, LONG_LINES[0])
     taps = math.prod(sum(map(len, axis.taps)) for axis in axes)
 
     def boxes() -> int:
@@ -144,10 +149,10 @@ def shrink(block: list[int], sizes: Sequence[int], place: int) -> None:
     block[place] = min(-(-sizes[place] // count), block[place] - 1)
 
 
-def _favour(axes: list[AxisPhases]) -> int:
+def _favour(axes: list[AxisPhases], lines: int) -> int:
     """Return how many times longer than high a block may become: less where windows overlap."""
     overlap = max(-(-axis.span // axis.step_in) for axis in axes[:-1])
-    return WHOLE_LINES if overlap == 1 else max(2, LONG_LINES // (2 * overlap))
+    return WHOLE_LINES if overlap == 1 else max(2, lines // overlap)
 
 
 def _longest(block: list[int], favour: int) -> int:
