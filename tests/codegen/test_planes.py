@@ -13,7 +13,7 @@ from tconv.codegen.build import STORED, function, load, store
 from tconv.codegen.plane_rows import interleaved
 from tconv.codegen.plane_tile import lines_together, vector_runs
 from tconv.jit import host_machine
-from tconv.plan.planes import MANY_ROWS, MOST_VECTORS, plan_planes
+from tconv.plan.planes import FIELDS, MANY_ROWS, MOST_VECTORS, plan_planes
 from tconv.problem import Axis, Layout, Operand, Problem
 from tconv.runtime.kernels import machine
 from tconv.runtime.planes import PlanesRunner
@@ -156,3 +156,21 @@ def test_few_panels_read_data_where_it_lies(wanted: Operand, dtype: str) -> None
 
             due = reference.answer(problem, data, weights)
             np.testing.assert_array_equal(out.astype("float64"), due, f"{name} {problem}")
+
+
+@pytest.mark.parametrize(
+    ("taps", "size", "due"),
+    [(3, 64, 1), (9, 64, 0), (9, 60, 1)],  # of 64 x 64 points channels lie 16 KB apart
+)
+def test_taps_do_not_read_channels_that_drive_each_other_out(
+    taps: int, size: int, due: int
+) -> None:
+    """Where those compete for the same places of the cache, many taps of a line read them packed."""
+    axis = Axis(size, size, taps, 1, 1, taps // 2)
+    layouts = Layout("n gc x"), Layout("n gf x"), Layout("gc f x")
+    problem = Problem(Operand.FINE, 1, 1, 32, 3, (axis, axis), "float32", *layouts)
+    runner = PlanesRunner(problem, plan_planes(problem, machine()))
+    source, target = (
+        np.empty(problem.shape(operand), "float32") for operand in (Operand.COARSE, Operand.FINE)
+    )
+    assert runner.strided(source.strides, target.strides)[FIELDS["in_place"]] == due

@@ -25,6 +25,7 @@ from tconv.plan.planes import (
     may_be_unpacked,
     most_rows,
     planes_block,
+    taps_beside,
     tile_of,
 )
 from tconv.problem import Problem, numpy_dtype
@@ -116,4 +117,4 @@ def _in_place(
     plain = all(map(within, axes)) and not widened(problem)
     tiles = sizes[1] * axes[-1].step_out // merged
     unpacked = plain and may_be_unpacked(problem, machine, axes[-1], tiles)
-    return unpacked and cache_keeps(*sizes, apart)
+    return unpacked and cache_keeps(*sizes, taps_beside(axes[-1]), apart)

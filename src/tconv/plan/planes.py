@@ -79,7 +79,7 @@ TILE_PACE = {6: {2: 1.0}, 5: {2: 1.06}, 4: {3: 1.05, 2: 1.09}}
 MANY_PACE = {
     8: {3: 1.0, 2: 1.02}, 7: {3: 1.02, 2: 1.05}, 12: {2: 1.03}, 10: {2: 1.03}, 9: {2: 1.04},
 }  # fmt: skip
-FEW_PANELS = 2  # what so few read is not worth packing
+FEW_PANELS, FEW_BESIDE = 2, 4  # what so few panels and taps of a line read is not worth packing
 WAY, WAYS = 4096, 8  # bytes that a first cache has one place for in each of so many ways
 NEAR = 3  # problems that fit the last cache at once, about
 SHORT_DEPTH = 4  # channels that are listed one by one beside the taps
@@ -96,6 +96,7 @@ class Planes:
     record: tuple[int, ...]
     taps: tuple[tuple[int, ...], ...]  # in the order that weights are packed, merged ones together
     counts: tuple[tuple[int, ...], ...]  # how many of them are merged, or a phase's own
+    beside: int  # of one line, that a point reads at most
     group_weights: int
     block: tuple[int, ...]
     items: int
@@ -179,6 +180,7 @@ def plan_planes(problem: Problem, machine: Machine, tile: tuple[int, int] | None
         record=make_record(SCALARS, ARRAYS, numbers, arrays),
         taps=tuple(taps),
         counts=tuple(counts),
+        beside=taps_beside(last),
         group_weights=panels * panel_weights,
         block=tuple(block),
         items=chunks * math.prod(blocks),
@@ -199,16 +201,24 @@ def may_be_unpacked(problem: Problem, machine: Machine, last: AxisPhases, tiles:
     return last.step_in == 1 and (tiles <= FEW_PANELS or _is_near(problem, machine))
 
 
-def cache_keeps(depth: int, panels: int, apart: int) -> bool:
-    """Tell whether the first cache keeps a tile's channels for other panels.
+def cache_keeps(depth: int, panels: int, beside: int, apart: int) -> bool:
+    """Tell whether the first cache keeps a tile's channels for other panels and taps of a line.
 
     So many channels lie so many bytes apart: those of large pictures with even sizes compete for
     the same places of the cache.
 
-    >>> cache_keeps(40, 3, 56 * 56 * 4), cache_keeps(40, 3, 64 * 64 * 4), cache_keeps(40, 2, 4096)
-    (True, False, True)
+    >>> cache_keeps(40, 3, 1, 56 * 56 * 4), cache_keeps(40, 3, 1, 64 * 64 * 4)
+    (True, False)
+    >>> cache_keeps(40, 2, 3, 4096), cache_keeps(40, 1, 9, 4096)
+    (True, False)
     """
-    return panels <= FEW_PANELS or depth * math.gcd(apart, WAY) <= WAYS * WAY
+    few = panels <= FEW_PANELS and beside <= FEW_BESIDE
+    return few or depth * math.gcd(apart, WAY) <= WAYS * WAY
+
+
+def taps_beside(last: AxisPhases) -> int:
+    """Return how many taps of one line a point reads at most."""
+    return max(map(len, last.taps), default=0)
 
 
 def _whole_vectors(block: list[int], last: AxisPhases, unit: int) -> None:

@@ -25,6 +25,7 @@ class PlanesRunner(OrderedRunner):
         kernel = planes_kernel(problem.dtype, recipe.lanes, *tile)
         super().__init__(problem, recipe, kernel)
         self.taps = tuple(np.array(recipe.taps).T) if recipe.taps else None
+        self.beside = recipe.beside
         self.panels = _plane_order(problem, recipe, self.letters)
 
     def strided(self, source: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
@@ -33,7 +34,7 @@ class PlanesRunner(OrderedRunner):
         beside = record[fields["source_x"]] == 1 and self.dtype == self.sums
         sizes = (record[fields[name]] for name in ("depth", "panels", "source_c"))
         depth, panels, apart = sizes
-        kept = cache_keeps(depth, panels, apart * self.dtype.itemsize)
+        kept = cache_keeps(depth, panels, self.beside, apart * self.dtype.itemsize)
         if beside and record[fields["unpacked"]] and kept:
             row = record[fields["row"]], record[fields["source_c"]]
             put_segments_in_place(record, fields, [row, (1, 1)])
