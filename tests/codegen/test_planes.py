@@ -165,7 +165,7 @@ def test_few_panels_read_data_where_it_lies(wanted: Operand, dtype: str) -> None
 def test_taps_do_not_read_channels_that_drive_each_other_out(
     taps: int, size: int, due: int
 ) -> None:
-    """Where those compete for the same places of the cache, many taps of a line read them packed."""
+    """Where those compete for places of the cache, many taps of a line read them packed."""
     axis = Axis(size, size, taps, 1, 1, taps // 2)
     layouts = Layout("n gc x"), Layout("n gf x"), Layout("gc f x")
     problem = Problem(Operand.FINE, 1, 1, 32, 3, (axis, axis), "float32", *layouts)
