@@ -62,15 +62,40 @@ def is_exact(problem: Problem) -> None:
     np.testing.assert_array_equal(as_float64(found), expected)
 
 
-@settings(deadline=None, max_examples=200)
-@given(problem=a_problem(), layout=st.sampled_from(sorted(LAYOUTS)))
-def test_any_problem_is_exact(problem: Problem, layout: str) -> None:
-    """In every layout and type, with several groups, holes and crops."""
+SMALL_PARTS = {"LEAST": 64, "WORTH": 1, "MOST_POINTS": 1, "LEAST_POINTS": 1}
+
+
+@settings(deadline=None, max_examples=300)
+@given(problem=a_problem(), layout=st.sampled_from(sorted(LAYOUTS)), small=st.booleans())
+def test_any_problem_is_exact(problem: Problem, layout: str, small: bool) -> None:  # noqa: FBT001 - drawn
+    """In every layout and type, with several groups, holes and crops; as parts of a few points."""
     written = Layout(LAYOUTS[layout].format("gf"))
     problem = replace(
         problem, wanted=Operand.FINE, batch=max(problem.batch, 1), fine_layout=written
     )
-    if spreading(problem, machine()) is not None:
+    usual = {name: getattr(parts_module, name) for name in SMALL_PARTS}
+    with patch.multiple(parts_module, **(SMALL_PARTS if small else usual)):
+        if spreading(problem, machine()) is not None:
+            is_exact(problem)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("crop", range(5))
+@pytest.mark.parametrize("window", [(2, 2, 2), (3, 2, 2), (2, 4, 2), (3, 6, 4), (2, 6, 3)])
+def test_slabs_share_their_weights(
+    window: tuple[int, int, int], crop: int, groups: int, layout: str
+) -> None:
+    """Whatever is cut off, and whether windows overlap: which phase comes first, all taps meet."""
+    taps, stride, dilation = window
+    extent = dilation * (taps - 1) + 1
+    axis = Axis(stride * 12 + extent - crop, 13, taps, stride, dilation, min(crop, extent))
+    last = Axis(2 * 5 + 3, 6, 3, 2, 1, 0)
+    problem = a_layer((axis, last), (6, 5), batch=1, groups=groups, layout=layout)
+    with patch.multiple(parts_module, **SMALL_PARTS):
+        worth = spreading(problem, machine())
+        assert worth is not None
+        assert len(worth.cut.parts) > 1
         is_exact(problem)
 
 
@@ -239,3 +264,27 @@ def test_weights_are_packed_again_and_again() -> None:
         launch(data.ctypes.data, out.ctypes.data, packed.address, bias.ctypes.data)
         again.spare.append(packed)
         np.testing.assert_array_equal(out, factor * expected)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    ("channels", "groups", "sizes", "window"),
+    [
+        ((8, 2), 4, (33, 48), (2, 4, 1, 1)),
+        ((2, 2), 4, (60, 60), (2, 6, 3, 1)),
+        ((6, 3), 2, (20, 12, 12), (3, 4, 2, 2)),
+        ((40, 7), 1, (10, 10, 7), (2, 2, 2, 0)),
+    ],
+)
+def test_large_images_of_several_slabs_are_exact(
+    channels: tuple[int, int],
+    groups: int,
+    sizes: tuple[int, ...],
+    window: tuple[int, int, int, int],
+    layout: str,
+) -> None:
+    """As they are cut in earnest: the first slab's padding is not what others have before them."""
+    taps, stride, dilation, pad = window
+    extent = dilation * (taps - 1) + 1 - 2 * pad
+    axes = tuple(Axis(stride * (n - 1) + extent, n, taps, stride, dilation, pad) for n in sizes)
+    is_exact(a_layer(axes, channels, batch=1, groups=groups, layout=layout))

@@ -24,6 +24,8 @@ def check_spread(problem: Problem, recipe: Spread) -> None:
     """Refuse parts that are not what they should be, or do not make up the whole."""
     for variant in recipe.variants:
         VariantRun(problem, recipe, variant).check()
+    orders = {_weights_order(variant) for variant in recipe.variants}
+    demand(len(orders) <= 1, "parts want weights in other orders", len(orders))
     kinds = [variant.problem for variant in recipe.variants]
     cut = recipe.axis
     images = 1 if cut is None else problem.batch
@@ -54,6 +56,12 @@ def check_spread(problem: Problem, recipe: Spread) -> None:
         done += axis.fine_size
     whole = problem.batch if cut is None else problem.axes[cut].fine_size
     demand(done == whole, "parts do not make up the whole", (done, whole))
+
+
+def _weights_order(variant: Variant) -> tuple[Any, ...]:
+    """Return how the algorithm of a part wants weights packed."""
+    names = "lanes", "vectors", "rows", "merged", "taps", "counts", "runs", "panels"
+    return tuple(getattr(variant.inner.recipe, name, None) for name in names)
 
 
 class VariantRun:

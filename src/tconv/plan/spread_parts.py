@@ -1,7 +1,7 @@
 """Parts of a spread result: what one worker computes and spreads, in its own caches.
 
-A part is some images, or a slab of one: some points of an axis that is read, and what they spread
-to.  Windows of a slab must not reach into another's.
+A part is some images, or a slab of one: some points of an axis that is written, and all that they
+read.  Where windows overlap, slabs read some of what their neighbours do.
 """
 
 import math
@@ -11,8 +11,9 @@ from tconv.plan.blocks import BYTE
 from tconv.plan.extent import channels_last
 from tconv.plan.machine import Machine
 from tconv.plan.overlap import AFAR
-from tconv.plan.smaller import Smaller, bytes_of, product_axis, smaller_of
-from tconv.problem import Axis, Problem, numpy_dtype
+from tconv.plan.phases import aligned, axis_phases
+from tconv.plan.smaller import Smaller, bytes_of, denser_axis, product_axis, smaller_of
+from tconv.problem import Axis, Operand, Problem, numpy_dtype
 
 PARTS = 8  # at least, where there is enough to do
 LEAST = 32 << 10  # bytes of a part's result
@@ -52,7 +53,8 @@ def cut(problem: Problem, smaller: Smaller, machine: Machine) -> Cut | None:
     alone, wanted = (
         min(PARTS, -(-images * bytes_of(problem) // LEAST)) for images in (1, problem.batch)
     )
-    axis = _axis_to_cut(problem)
+    products = bool(smaller.taps)
+    axis = _axis_to_cut(problem, products=products)
     if axis is None and (alone > 1 or image > MOST_COMPACT):
         return None
     if axis is not None and (image > room or problem.batch < wanted):
@@ -60,7 +62,7 @@ def cut(problem: Problem, smaller: Smaller, machine: Machine) -> Cut | None:
         if points * image // problem.axes[axis].coarse_size > MOST_COMPACT:
             return None
         if points < problem.axes[axis].coarse_size:
-            return _slabs(problem, axis, points)
+            return _slabs(problem, axis, points, products=products)
     images = max(1, min(room // max(image, _source(problem)), problem.batch // wanted))
     whole, rest = divmod(problem.batch, images)
     parts = [(0, at * images, at * images) for at in range(whole)]
@@ -71,13 +73,13 @@ def cut(problem: Problem, smaller: Smaller, machine: Machine) -> Cut | None:
     return Cut(tuple(problems), tuple(parts), None)
 
 
-def _axis_to_cut(problem: Problem) -> int | None:
-    """Return the first axis of several points whose windows keep apart."""
+def _axis_to_cut(problem: Problem, *, products: bool) -> int | None:
+    """Return the first axis of several points; of products, one whose windows keep apart."""
     for place, axis in enumerate(problem.axes):
-        if axis.coarse_size > 1:
-            found = product_axis(axis)
-            if found is not None and found.offsets[-1] - found.offsets[0] < found.step:
-                return place
+        found = product_axis(axis) if products else None
+        apart = found is None or found.offsets[-1] - found.offsets[0] < found.step
+        if axis.coarse_size > 1 and apart:
+            return place
     return None
 
 
@@ -92,7 +94,10 @@ def _slab(problem: Problem, image: int, place: int, limits: tuple[int, int]) -> 
     flops = replace(problem, batch=1).flops() + BYTE * bytes_of(problem)
     least = min(MOST_POINTS, max(LEAST_POINTS, WORTH * every // max(1, flops)))
     some = min(room * points // image, points // slabs)
-    some = max(1, some, -(-least * points // every))
+    # Windows that overlap make slabs read what others do, too: of points that they reach over.
+    axis = problem.axes[place]
+    shared = axis.dilation * (axis.taps - 1) // axis.stride
+    some = max(1, some, -(-least * points // every), shared)
     if some < points:  # all alike, if they can be
         some = -(-points // -(-points // some))
     if place == len(problem.axes) - 1:
@@ -100,30 +105,57 @@ def _slab(problem: Problem, image: int, place: int, limits: tuple[int, int]) -> 
     return some
 
 
-def _slabs(problem: Problem, place: int, points: int) -> Cut:
-    """Return slabs of so many points of an axis, the last one of those that are left."""
+def _slabs(problem: Problem, place: int, points: int, *, products: bool) -> Cut:
+    """Return slabs from so many points of an axis on to the next, the last one to the end.
+
+    Weights lie in the same order for all of them: slabs that would have another go with the next.
+    """
     axis = problem.axes[place]
-    problems: list[Problem] = []
-    parts = []
-    for begin in range(0, axis.coarse_size, points):
-        end = min(begin + points, axis.coarse_size)
-        low = 0 if begin == 0 else _clipped(axis, begin)
-        high = axis.fine_size if end == axis.coarse_size else _clipped(axis, end)
+    order = _order(axis, products=products)
+    before = axis.pad_begin if products else 0  # else all have what lies before them in common
+    found: list[tuple[int, int, Axis]] = []
+    low = 0
+    for point in range(points, axis.coarse_size + points, points):
+        high = min(max(axis.stride * point - before, 0), axis.fine_size)
+        high = axis.fine_size if point >= axis.coarse_size else high
         if low == high:  # cut off
             continue
-        pad = axis.pad_begin + low - axis.stride * begin
-        slab = Axis(high - low, end - begin, axis.taps, axis.stride, axis.dilation, pad)
-        axes = *problem.axes[:place], slab, *problem.axes[place + 1 :]
+        slab = _part_of(axis, low, high)
+        if _order(slab[-1], products=products) != order:
+            if high < axis.fine_size:
+                continue
+            while found and _order(slab[-1], products=products) != order:
+                slab = _part_of(axis, found.pop()[1], high)
+        found.append(slab)
+        low = high
+    problems: list[Problem] = []
+    parts = []
+    for begin, write, part in found:
+        axes = *problem.axes[:place], part, *problem.axes[place + 1 :]
         one = replace(problem, batch=1, axes=axes)
         if one not in problems:
             problems.append(one)
-        parts.append((problems.index(one), begin, low))
+        parts.append((problems.index(one), begin, write))
     return Cut(tuple(problems), tuple(parts), place)
 
 
-def _clipped(axis: Axis, point: int) -> int:
-    """Return where on an axis the window of a point begins."""
-    return min(max(axis.stride * point - axis.pad_begin, 0), axis.fine_size)
+def _part_of(axis: Axis, low: int, high: int) -> tuple[int, int, Axis]:
+    """Return where the points lie that reach what lies between, where that begins, and the axis."""
+    reach = axis.dilation * (axis.taps - 1)
+    begin = -(-(low + axis.pad_begin - reach) // axis.stride)
+    begin = min(max(begin, 0), axis.coarse_size - 1)
+    end = (high - 1 + axis.pad_begin) // axis.stride + 1
+    points = max(1, min(end, axis.coarse_size) - begin)
+    pad = axis.pad_begin + low - axis.stride * begin
+    return begin, low, Axis(high - low, points, axis.taps, axis.stride, axis.dilation, pad)
+
+
+def _order(axis: Axis, *, products: bool) -> tuple[object, ...]:
+    """Return what the order of the weights that spread to an axis depends on."""
+    if products:
+        return ()
+    split = axis_phases(denser_axis(axis).axis, Operand.FINE)
+    return split.taps, aligned(split).taps
 
 
 def smaller_part(problem: Problem, smaller: Smaller) -> Smaller:
