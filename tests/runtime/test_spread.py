@@ -1,5 +1,7 @@
 """Spread results on real arrays: exact, and the same in any company."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -62,7 +64,14 @@ def is_exact(problem: Problem) -> None:
     np.testing.assert_array_equal(as_float64(found), expected)
 
 
-SMALL_PARTS = {"LEAST": 64, "WORTH": 1, "MOST_POINTS": 1, "LEAST_POINTS": 1}
+@contextmanager
+def small_parts(*, small: bool = True) -> Iterator[None]:
+    """Cut results into parts of a few points, which large ones are cut into otherwise."""
+    numbers = {"LEAST": 64, "WORTH": 1, "MOST_POINTS": 1, "LEAST_POINTS": 1} if small else {}
+    with pytest.MonkeyPatch.context() as changes:
+        for name, value in numbers.items():
+            changes.setattr(parts_module, name, value)
+        yield
 
 
 @settings(deadline=None, max_examples=300)
@@ -73,8 +82,7 @@ def test_any_problem_is_exact(problem: Problem, layout: str, small: bool) -> Non
     problem = replace(
         problem, wanted=Operand.FINE, batch=max(problem.batch, 1), fine_layout=written
     )
-    usual = {name: getattr(parts_module, name) for name in SMALL_PARTS}
-    with patch.multiple(parts_module, **(SMALL_PARTS if small else usual)):
+    with small_parts(small=small):
         if spreading(problem, machine()) is not None:
             is_exact(problem)
 
@@ -92,7 +100,7 @@ def test_slabs_share_their_weights(
     axis = Axis(stride * 12 + extent - crop, 13, taps, stride, dilation, min(crop, extent))
     last = Axis(2 * 5 + 3, 6, 3, 2, 1, 0)
     problem = a_layer((axis, last), (6, 5), batch=1, groups=groups, layout=layout)
-    with patch.multiple(parts_module, **SMALL_PARTS):
+    with small_parts():
         worth = spreading(problem, machine())
         assert worth is not None
         assert len(worth.cut.parts) > 1
