@@ -201,3 +201,14 @@ def test_it_is_chosen_where_it_pays(problem: Problem, pays: bool) -> None:  # no
     assert isinstance(plan.recipe, Spread) == pays
     if pays:
         assert "spread" in str(plan)
+
+
+@pytest.mark.parametrize("taps", [2, 3, 7, 12, 30])
+def test_whether_an_image_can_be_cut_does_not_depend_on_others(taps: int) -> None:
+    """Windows as long as the picture leave no slab that all taps meet: then nobody is spread."""
+    axis = Axis(2 * (19 + taps - 1) + 1, 20, taps, 2, 2, 0)
+    found = [
+        spreading(a_layer((axis, axis), (6, 8), batch=batch), AVX2) is not None
+        for batch in (1, 2, 40)
+    ]
+    assert found == [taps <= axis.coarse_size // 2] * len(found)

@@ -290,12 +290,10 @@ def _run_tiles(
     large, small = max(tiles), min(tiles)
     rest = b.srem(points, number(large))
     whole = b.sub(points, rest)
-    again = b.icmp_signed(">", rest, number(small if small < large else 0))
+    again = b.icmp_signed(">", rest, number(small))
     with counted(b, b.add(whole, b.select(again, number(large), number(0))), step=large) as turn:
         here = [place(b, table, turn.index) for table in tables]
         b.call(tiles[large], [*arguments[0], *here, *arguments[1]])
-    if small == large:
-        return
     fits = b.and_(_is(b, ">", rest, 0), b.icmp_signed("<=", rest, number(small)))
     with b.if_then(fits):
         here = [place(b, table, whole) for table in tables]

@@ -65,9 +65,9 @@ def choose_block(  # noqa: PLR0913 - bytes of each thing
     # Neighbours of the last axis are neighbours in memory: long lines are read and stored
     # fastest, and where windows overlap, flat blocks read more around them.
     for lines in LONG_LINES:
-        block[:] = sizes
+        block[:], favour = sizes, _favour(axes, lines)
         while max(block) > 1 and too_large():
-            shrink(block, sizes, _longest(block, _favour(axes, lines)))
+            shrink(block, sizes, _longest(block, favour))
         points = math.prod(some * axis.step_in for axis, some in zip(axes, block, strict=True))
         if _read(axes, block) <= MUCH_AGAIN * points:
             break

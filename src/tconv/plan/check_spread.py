@@ -60,7 +60,10 @@ def check_spread(problem: Problem, recipe: Spread) -> None:
 
 def _weights_order(variant: Variant) -> tuple[Any, ...]:
     """Return how the algorithm of a part wants weights packed."""
-    names = "lanes", "vectors", "rows", "merged", "taps", "counts", "runs", "panels"
+    names = (
+        "lanes", "vectors", "rows", "merged", "taps", "counts", "runs", "panels",
+        "depths", "columns", "neighbours",
+    )  # fmt: skip
     return tuple(getattr(variant.inner.recipe, name, None) for name in names)
 
 

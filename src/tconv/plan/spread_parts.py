@@ -74,13 +74,29 @@ def cut(problem: Problem, smaller: Smaller, machine: Machine) -> Cut | None:
 
 
 def _axis_to_cut(problem: Problem, *, products: bool) -> int | None:
-    """Return the first axis of several points; of products, one whose windows keep apart."""
+    """Return the first axis of several points that can be cut.
+
+    Of products one whose windows keep apart; of others, one whose halves both have all taps.
+    """
     for place, axis in enumerate(problem.axes):
-        found = product_axis(axis) if products else None
-        apart = found is None or found.offsets[-1] - found.offsets[0] < found.step
-        if axis.coarse_size > 1 and apart:
+        if axis.coarse_size > 1 and (_keep_apart(axis) if products else _has_halves(axis)):
             return place
     return None
+
+
+def _keep_apart(axis: Axis) -> bool:
+    found = product_axis(axis)
+    return found is not None and found.offsets[-1] - found.offsets[0] < found.step
+
+
+def _has_halves(axis: Axis) -> bool:
+    middle = axis.stride * -(-axis.coarse_size // 2)
+    if middle >= axis.fine_size:
+        return False
+    ends = (0, middle), (middle, axis.fine_size)
+    halves = (_order(_part_of(axis, *each)[-1], products=False) for each in ends)
+    order = _order(axis, products=False)
+    return all(half == order for half in halves)
 
 
 def _slab(problem: Problem, image: int, place: int, limits: tuple[int, int]) -> int:
