@@ -42,7 +42,7 @@ DISTRIBUTION = "onednn-cpu-gomp"
 LIBRARY = "libdnnl.so.3"
 # The AVX2 kernel for the weights gradient of a 1x1 convolution with strides writes past the end of
 # its scratch memory when channels do not fill a vector.  The older kernels are sound, and this
-# also makes every machine refuse the same cases.  Set the variable to choose otherwise.
+# also makes every machine refuse the same cases.
 INSTRUCTIONS = {"ONEDNN_MAX_CPU_ISA": "AVX"}
 
 MAX_RANK = 12  # DNNL_MAX_NDIMS
@@ -215,7 +215,7 @@ def _worker() -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         # The safe path: a neighbour of this file must not pass for the library of its name.
-        env={"PYTHONSAFEPATH": "1", **INSTRUCTIONS, **os.environ},
+        env={"PYTHONSAFEPATH": "1", **os.environ, **INSTRUCTIONS},
     )
     atexit.register(worker.communicate)  # closes its input, which ends it, and waits
     return worker

@@ -12,6 +12,7 @@ from tconv.bench.measure import answer_of, copy_bandwidth, race
 from tconv.bench.peak import fma_peak
 from tconv.bench.peers import DIRECT, OURS, PEERS, Peer
 from tconv.bench.peers.peer import Refused, Task
+from tconv.bench.peers.tiles import keep_from_missing_tiles
 from tconv.bench.progress import Progress
 from tconv.bench.report import head_lines, row_lines, summary_lines
 from tconv.bench.results import Results, Row, describe_machine, write_results
@@ -92,6 +93,7 @@ def add_bench_parser(commands: "argparse._SubParsersAction[argparse.ArgumentPars
 
 def run_bench(options: argparse.Namespace) -> None:
     """Measure what the options ask for; raise if a result of ours was wrong."""
+    keep_from_missing_tiles()
     if options.seconds is None:
         options.seconds = 0.1 if options.cliffs else 1.0
     if options.cliffs:

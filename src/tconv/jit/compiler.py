@@ -180,6 +180,7 @@ def _target_machine(architecture: str, cpu: str, features: str) -> llvm.TargetMa
 def _prepare_native() -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()  # of instructions that code names itself
 
 
 @cache
