@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tconv.bench.peers import tiles
+from tconv.bench import tiles
 from tconv.jit import host_machine
 from tconv.plan.machine import AVX512
 

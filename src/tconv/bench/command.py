@@ -12,11 +12,11 @@ from tconv.bench.measure import answer_of, copy_bandwidth, race
 from tconv.bench.peak import fma_peak
 from tconv.bench.peers import DIRECT, OURS, PEERS, Peer
 from tconv.bench.peers.peer import Refused, Task
-from tconv.bench.peers.tiles import keep_from_missing_tiles
 from tconv.bench.progress import Progress
 from tconv.bench.report import head_lines, row_lines, summary_lines
 from tconv.bench.results import Results, Row, describe_machine, write_results
 from tconv.bench.suite import LAYOUTS, Layer, load_suite
+from tconv.bench.tiles import keep_from_missing_tiles
 from tconv.dialects.attributes import nearest
 from tconv.errors import InternalError, ProblemError
 from tconv.problem import DTYPES, Operand
