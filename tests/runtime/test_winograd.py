@@ -365,7 +365,7 @@ def test_threads_and_company_do_not_change_a_bit(wanted: Operand, layout: str) -
 def test_a_bound_operator_runs_what_is_asked_for() -> None:
     """Direct sums and transforms differ in their last bits, on a second call too."""
     random = np.random.default_rng(5)
-    data = random.standard_normal((2, 64, 20, 20), np.float32)
+    data = random.standard_normal((2, 64, 28, 28), np.float32)
     weights = random.standard_normal((64, 64, 4, 4), np.float32)
     op = tconv.onnx.ConvTranspose(strides=[2, 2], pads=[1, 1, 1, 1])
     results = {
@@ -382,7 +382,7 @@ def test_a_bound_operator_runs_what_is_asked_for() -> None:
 
 def test_a_quick_call_notices_what_is_not_finite() -> None:
     """The second call of a bound operator takes a shorter way, and must look as well."""
-    data = np.ones((1, 64, 20, 20), np.float32)
+    data = np.ones((1, 64, 28, 28), np.float32)
     weights = np.ones((64, 64, 4, 4), np.float32)
     op = tconv.onnx.ConvTranspose(strides=[2, 2], pads=[1, 1, 1, 1])
     assert op.plan(data.shape, weights.shape).algorithm == "winograd"

@@ -37,7 +37,8 @@ def emit_step_aside(module: ir.Module, cpu: str) -> ir.Function:
     word, bit = b.lshr(here, number(6)), b.shl(number(1), b.and_(here, number(63)))
     known = b.icmp_unsigned("<", word, number(MASK_WORDS))
     other = b.icmp_signed("!=", load(b, worker, SHUNNED), b.add(here, number(1)))
-    with b.if_then(b.and_(known, other)):
+    begun = b.icmp_signed("!=", load(b, worker, THREAD), number(0))
+    with b.if_then(b.and_(begun, b.and_(known, other))):
         copy = b.bitcast(b.alloca(ir.ArrayType(I64, MASK_WORDS)), WORDS)
         left: ir.Value = number(0)
         for index in range(MASK_WORDS):

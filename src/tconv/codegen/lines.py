@@ -1,5 +1,7 @@
 """Lines of panels of weights, packed from wherever their columns lie."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -20,7 +22,7 @@ from tconv.codegen.build import (
     store,
 )
 from tconv.codegen.squares import covered, sizes, turned_in
-from tconv.codegen.stored import line_of, line_place
+from tconv.codegen.stored import line_place, store_line
 
 FEW_LINES = 2  # fewer are packed by code that panels without all columns need, too
 
@@ -134,7 +136,7 @@ def copy_line(
     values = [load(b, read, here, vector) for here in vector_columns(shape, last)]
     for value in values:
         found.look(b, value)
-    store(b, line_of(b, values, pairs=pairs), line)
+    store_line(b, values, line, pairs=pairs)
 
 
 def vector_columns(shape: KernelShape, last: ir.Value) -> list[ir.Value]:
@@ -160,12 +162,8 @@ def _turn_lines(
     for size in (shape.lanes, 1):  # few panels go here: other sizes would be more code than speed
         with covered(b, rest, size, shape.lanes, shape.lanes) as first:
             begin = place(b, source, first)
-            # Vectors one by one are less code; but those that tiles want in pairs go together.
             if not lines.pairs:
-                with counted(b, vectors) as v:
-                    column = b.mul(v.index, number(shape.lanes))
-                    ends = b.icmp_signed("==", v.index, number(shape.vectors - 1))
-                    read = b.select(ends, behind, column)
+                with _vectors(b, shape, vectors, behind) as (column, read):
                     values = _columns(b, shape, lines, begin, (read, size))
                     for j, value in enumerate(values):
                         found.look(b, value)
@@ -181,8 +179,8 @@ def _turn_lines(
                         for j, halves in enumerate(zip(*columns, strict=True)):
                             for value in halves:
                                 found.look(b, value)
-                            line = line_of(b, halves, pairs=True)
-                            store(b, line, lines.line(b, b.add(first, number(j))))
+                            line = lines.line(b, b.add(first, number(j)))
+                            store_line(b, halves, line, pairs=True)
 
 
 def _turn_square(  # noqa: PLR0913 - what goes where
@@ -195,20 +193,39 @@ def _turn_square(  # noqa: PLR0913 - what goes where
 ) -> None:
     """Pack so many lines from the first on, of a panel that has all its columns."""
     first, size = square
-    columns = []
-    for column in vector_columns(shape, lines.last):
+
+    def turned(column: ir.Value) -> list[ir.Value]:
         at = place(b, begin, b.mul(column, lines.column_step))
         starts = [
             place(b, at, b.mul(number(lane), lines.column_step)) for lane in range(shape.lanes)
         ]
         for start in starts:
             prefetch(b, place(b, start, lines.ahead))
-        columns.append(turned_in(b, starts, size))
-    for j, values in enumerate(zip(*columns, strict=True)):
+        values = turned_in(b, starts, size)
         for value in values:
             found.look(b, value)
-        line = lines.line(b, b.add(first, number(j)))
-        store(b, line_of(b, values, pairs=lines.pairs), line)
+        return values
+
+    # Vectors one by one are less code; but those that tiles want in pairs go together.
+    if not lines.pairs:
+        with _vectors(b, shape, number(shape.vectors), lines.last) as (column, read):
+            for j, value in enumerate(turned(read)):
+                store(b, value, lines.line(b, b.add(first, number(j))), column)
+        return
+    columns = [turned(column) for column in vector_columns(shape, lines.last)]
+    for j, values in enumerate(zip(*columns, strict=True)):
+        store_line(b, values, lines.line(b, b.add(first, number(j))), pairs=True)
+
+
+@contextmanager
+def _vectors(
+    b: ir.IRBuilder, shape: KernelShape, count: ir.Value, last: ir.Value
+) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """Emit a loop over vectors of a line: where each goes, and where it is read from."""
+    with counted(b, count) as v:
+        column = b.mul(v.index, number(shape.lanes))
+        ends = b.icmp_signed("==", v.index, number(shape.vectors - 1))
+        yield column, b.select(ends, last, column)
 
 
 def _columns(

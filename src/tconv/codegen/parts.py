@@ -8,7 +8,7 @@ from tconv.codegen.block import KernelShape
 from tconv.codegen.build import FLOATS, STORED
 from tconv.codegen.missed import Missed, emit_missed
 from tconv.codegen.rows import emit_pack_row, emit_store_row
-from tconv.codegen.runs import rows_of
+from tconv.codegen.runs import panel_kinds, rows_of
 from tconv.codegen.tile import Tile, emit_tile
 
 
@@ -52,7 +52,7 @@ def emit_parts(module: ir.Module, shape: KernelShape, kinds: Kinds) -> Parts:
     emitted: dict[Tile, ir.Function] = {}
 
     def tile_of(rows: int, vectors: int, *, far: bool = False, **flags: bool) -> ir.Function:
-        far = far and kinds.woven is None  # those ask for no data
+        far = far and whole and kinds.woven is None  # those ask for no data; 16 bits are packed
         tile = Tile(
             rows, vectors, shape.lanes, shape.dtype,
             far=far, listed=missed, woven=kinds.woven, **flags,
@@ -64,7 +64,7 @@ def emit_parts(module: ir.Module, shape: KernelShape, kinds: Kinds) -> Parts:
     def of_both(*, rounds: bool) -> dict[int, list[ir.Function]]:
         return {
             vectors: [tile_of(rows, vectors, rounds=rounds) for rows in rows_of(shape, vectors)]
-            for vectors in sorted({1, shape.vectors})
+            for vectors in panel_kinds(shape)
         }
 
     tiles = of_both(rounds=False)

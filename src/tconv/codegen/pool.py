@@ -277,10 +277,12 @@ def _emit_offer(module: ir.Module, parts: _Parts, host: Host) -> ir.Function:
     asleep = _is(b, b.load_atomic(state, ORDER, 4), I32(ASLEEP))
     with b.if_then(b.and_(asleep, b.icmp_signed("!=", shy, number(0)))):
         b.ret_void()
+    # Awake ones too: a caller that was moved to its worker's processor would do all alone, and
+    # the worker, never done waiting for its turn there, would not fall asleep either.
+    if step_aside is not None:
+        b.call(step_aside, [place(b, pool, CPUS), place(b, slot, ASIDE)])
     before = b.atomic_rmw("xchg", state, I32(CALLED), ORDER)
     with b.if_then(_is(b, before, I32(ASLEEP))):
-        if step_aside is not None:
-            b.call(step_aside, [place(b, pool, CPUS), place(b, slot, ASIDE)])
         b.call(parts.wake, [state])
     b.ret_void()
     return made

@@ -37,7 +37,7 @@ class Ragged:
     def last_of(self, b: ir.IRBuilder, panel: ir.Value) -> ir.Value:
         """Return where the last vector of a wide panel lies in it."""
         ends = b.icmp_signed("==", panel, self.panels)
-        return b.select(ends, self.last, number(self.lanes))
+        return b.select(ends, self.last, number(self.columns - self.lanes))
 
 
 def find_ragged(b: ir.IRBuilder, shape: KernelShape, channels: ir.Value) -> Ragged:
@@ -48,5 +48,5 @@ def find_ragged(b: ir.IRBuilder, shape: KernelShape, channels: ir.Value) -> Ragg
     fits = b.icmp_signed(">=", channels, lanes)
     narrow = b.icmp_signed("<=", rest, lanes)
     moved = b.select(b.and_(fits, narrow), b.sub(lanes, rest), number(0))
-    last = b.select(narrow, lanes, b.sub(rest, lanes))
+    last = b.select(narrow, b.sub(columns, lanes), b.sub(rest, lanes))
     return Ragged(fits, panels, rest, narrow, moved, last, shape.columns, shape.lanes)

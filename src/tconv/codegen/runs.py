@@ -8,6 +8,7 @@ from llvmlite import ir
 from tconv.codegen.block import KernelShape
 from tconv.codegen.build import I1, I64, counted, larger, number, place
 from tconv.codegen.missed import Listing
+from tconv.plan.tiles import VECTORS
 
 AHEAD = 128  # steps of the depth, until weights come from the last cache or from memory
 NARROW_ROWS = 8  # of one vector: additions take four cycles, and two begin in each
@@ -35,6 +36,11 @@ class Run:
     last: ir.Value  # where the last vector lies from there, also of a panel that is summed with it
     listing: Listing | None  # of segments that a tile's rows meet
     joined: "Run | None" = None  # the last panel, if tiles sum it together with this one
+
+
+def panel_kinds(shape: KernelShape) -> list[int]:
+    """Return the vectors of panels: of more than two they all are full, and none is narrow."""
+    return sorted({1, shape.vectors}) if shape.vectors <= VECTORS else [shape.vectors]
 
 
 def rows_of(shape: KernelShape, vectors: int) -> tuple[int, int]:

@@ -21,7 +21,7 @@ from tconv.codegen.build import (
 from tconv.codegen.places import Place
 from tconv.codegen.points import point_lines, point_steps, points_of
 from tconv.codegen.ragged import find_ragged
-from tconv.codegen.runs import rows_of
+from tconv.codegen.runs import panel_kinds, rows_of
 from tconv.codegen.short import emit_short_line, emit_short_tile
 from tconv.codegen.tile import Tile
 from tconv.plan.gather_blocks import MOST_STEPS
@@ -62,8 +62,9 @@ def emit_short(module: ir.Module, shape: KernelShape, *, past: bool) -> Short:
         joined = vectors > shape.vectors
         return Tile(rows, vectors, shape.lanes, shape.dtype, joined=joined)
 
-    kinds: dict[int, tuple[int, ...]] = {v: rows_of(shape, v) for v in sorted({1, shape.vectors})}
-    kinds[shape.vectors + 1] = (JOINED_ROWS,)
+    kinds: dict[int, tuple[int, ...]] = {v: rows_of(shape, v) for v in panel_kinds(shape)}
+    if 1 in kinds:
+        kinds[shape.vectors + 1] = (JOINED_ROWS,)
     lines = {vectors: tile(rows[0], vectors) for vectors, rows in kinds.items()}
     plain = STORED[shape.dtype] == FLOATS[shape.dtype]
     return Short(
@@ -145,7 +146,7 @@ def run_short(  # noqa: PLR0913 - which panels of what
             return _Run(vectors, panel, count, channel, last, into, stored=True, past=past)
 
         end = b.select(several, none, ragged.panels)
-        second = b.select(several, ragged.last_of(b, none), lanes)
+        second = b.select(several, ragged.last_of(b, none), b.sub(columns, lanes))
         # A narrow panel goes with the wide one before it.
         pair = b.and_(_is(b, ">", wide, 0), _is(b, "!=", narrow, 0))
         pair = b.zext(b.and_(pair, b.not_(several)), I64)
@@ -203,7 +204,8 @@ def _run_panels(  # noqa: PLR0913 - which panels of what
     Steps from one panel to the next are of weights, target, bias, data.
     """
     phase, lines = phase_lines
-    runs, panel_steps = numbers
+    every, panel_steps = numbers
+    runs = [run for run in every if run.vectors in short.tiles]
     with b.goto_entry_block():
         offsets = b.alloca(I64, number(MOST_STEPS))
     steps = point_steps(b, r, where)

@@ -77,13 +77,17 @@ def line_place(b: ir.IRBuilder, column: ir.Value, dtype: str, shape: tuple[int, 
     return b.add(lane, b.udiv(column, number(lanes)))
 
 
-def line_of(b: ir.IRBuilder, vectors: Sequence[ir.Value], *, pairs: bool) -> ir.Value:
-    """Return the line of a panel that one or two vectors of columns make."""
-    if len(vectors) == 1:
-        return vectors[0]
+def store_line(
+    b: ir.IRBuilder, vectors: Sequence[ir.Value], line: ir.Value, *, pairs: bool
+) -> None:
+    """Store the line of a panel that vectors of columns make: in order, or two in pairs."""
     lanes = vectors[0].type.count
-    paired = [each for lane in range(lanes) for each in (lane, lanes + lane)]
-    return shuffle(b, vectors[0], vectors[1], paired if pairs else range(2 * lanes))
+    if pairs and len(vectors) > 1:
+        paired = [each for lane in range(lanes) for each in (lane, lanes + lane)]
+        store(b, shuffle(b, vectors[0], vectors[1], paired), line)
+        return
+    for place_of, vector in enumerate(vectors):
+        store(b, vector, line, place_of * lanes)
 
 
 def rounded(b: ir.IRBuilder, value: ir.Value, dtype: str) -> ir.Value:

@@ -233,9 +233,12 @@ def _run_panel(  # noqa: PLR0913 - which tiles for what
                 pairs = replace(run, joined=behind, last=b.sub(behind.channel, run.channel))
                 run_wide(b, shape, (tiles, ()), (far, None), pairs)
             stack.enter_context(one)
+        kept = parts.tiles[shape.vectors], parts.far
+        if 1 not in parts.tiles:
+            run_wide(b, shape, (kept, parts.past), (far, past), run)
+            return
         with b.if_else(wide) as (full, narrow):
             with full:
-                kept = parts.tiles[shape.vectors], parts.far
                 run_wide(b, shape, (kept, parts.past), (far, past), run)
             with narrow, b.if_then(alone if parts.joined else ir.Constant(I1, 1)):
                 run_tiles(b, parts.tiles[1], shape, 1, run)

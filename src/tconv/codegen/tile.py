@@ -1,8 +1,7 @@
 """The register tile: the one place where multiplications happen."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +17,12 @@ from tconv.codegen.build import (
     counted,
     fma,
     function,
+    larger,
     load,
     number,
     place,
     prefetch,
+    smaller,
     splat,
     store,
     stream,
@@ -150,10 +151,10 @@ def emit_tile(module: ir.Module, tile: Tile, *, spread: bool = False) -> ir.Func
             groups = tile.woven, points, segment.carried, tile.panels, channels
             segment.carried = multiply_woven(b, *groups)
         else:
-            ask = partial(_ask_spread if spread else _ask, b, tile, (soon, share, before))
+            asked = _Asked(soon, share, before, spread=spread)
             ahead = b.sub(load(b, rows, tile.rows), offsets[0]) if tile.far else number(0)
             segment.carried = _multiply_segment(
-                b, tile, points, segment.carried, (length, ahead), ask
+                b, tile, points, segment.carried, (length, ahead), asked
             )
 
     totals = iter(segment.carried[len(panels) :])
@@ -171,24 +172,47 @@ def emit_tile(module: ir.Module, tile: Tile, *, spread: bool = False) -> ir.Func
     return made
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What steps of a run ask for: weights that are read soon."""
+
+    soon: ir.Value
+    share: ir.Value  # how many steps of the tile do
+    before: ir.Value  # steps before the run
+    spread: bool  # over all of them: then the share are elements that each asks for
+
+    def end(self, b: ir.IRBuilder, whole: ir.Value, unit: int) -> ir.Value:
+        """Return how many steps of a run ask, in units; the others are a loop that does not."""
+        if self.spread:
+            return whole
+        left = b.add(b.sub(self.share, self.before), number(unit - 1))
+        return smaller(b, larger(b, b.and_(left, number(-unit)), number(0)), whole)
+
+
 def _multiply_segment(  # noqa: PLR0913 - what a segment reads
     b: ir.IRBuilder,
     tile: Tile,
     points: list[ir.Value],
     begun: list[ir.Value],
     sizes: tuple[ir.Value, ir.Value],
-    ask: Callable[[Turn], None],
+    asked: _Asked,
 ) -> list[ir.Value]:
     """Add a run of elements of every row; the sizes are its length, and how far ahead to ask."""
-    length, _ = sizes
-    whole = b.and_(length, number(-tile.unroll))
-    fetched: ir.Value = number(0)
+    length, ahead = sizes
+    unit = LINE // BYTES[tile.dtype] if tile.far else tile.unroll
+    whole, steps = (b.and_(length, number(-each)) for each in (unit, tile.unroll))
+    done: ir.Value = number(0)
+    for end, who in ((asked.end(b, whole, unit), asked), (whole, None)):
+        if tile.far:
+            begun = _multiply_far(b, tile, points, begun, (done, end, ahead), who)
+        else:
+            begun = _multiply_loop(b, tile, points, begun, (done, end), who)
+        done = end
+        if asked.spread:
+            break
     if tile.far:
-        fetched, begun = _multiply_far(b, tile, points, begun, sizes, ask)
-    with counted(b, whole, begun, first=fetched, step=tile.unroll) as main:
-        ask(main)
-        _multiply_steps(b, tile, points, main, tile.unroll)
-    with counted(b, length, main.carried, first=whole) as rest:
+        begun = _multiply_loop(b, tile, points, begun, (done, steps), None)
+    with counted(b, length, begun, first=steps) as rest:
         _multiply_steps(b, tile, points, rest, 1)
     return list(rest.carried)
 
@@ -217,56 +241,57 @@ def places_of(tile: Tile, vectors: int, last: ir.Value) -> list[ir.Value]:
     return [*beside[:-1], last] if moved else beside
 
 
-def _ask(
-    b: ir.IRBuilder, tile: Tile, share: tuple[ir.Value, ir.Value, ir.Value], turn: Turn
-) -> None:
-    """Ask for the lines that the steps of a turn shall; past the share for those it reads anyway.
-
-    The share is where it begins, for how many steps, and how many came before the loop.
-    """
-    soon, steps, before = share
-    done = b.add(before, turn.index)
+def _ask(b: ir.IRBuilder, tile: Tile, asked: _Asked, turn: Turn) -> None:
+    """Ask for the lines that the steps of a turn shall, or for one line."""
+    done = b.add(asked.before, turn.index)
+    if asked.spread:
+        prefetch(b, place(b, asked.soon, b.mul(done, asked.share)))
+        return
     columns = tile.panels[0] * tile.lanes
-    here = place(b, soon, b.mul(done, number(columns)))
-    line = b.select(b.icmp_signed("<", done, steps), here, turn.carried[0])
+    line = place(b, asked.soon, b.mul(done, number(columns)))
     item = 2 if STORED[tile.dtype] != FLOATS[tile.dtype] else BYTES[tile.dtype]
     for element in range(0, tile.unroll * columns, LINE // item):
         prefetch(b, place(b, line, element), near=2)
 
 
-def _ask_spread(
-    b: ir.IRBuilder, _: Tile, share: tuple[ir.Value, ir.Value, ir.Value], turn: Turn
-) -> None:
-    """Ask for one line: where the share begins, elements a step, and steps before the loop."""
-    soon, each, before = share
-    prefetch(b, place(b, soon, b.mul(b.add(before, turn.index), each)))
-
-
-def _multiply_far(  # noqa: PLR0913 - what a turn of the loop reads
+def _multiply_loop(  # noqa: PLR0913 - what a loop reads
     b: ir.IRBuilder,
     tile: Tile,
     points: list[ir.Value],
     begun: list[ir.Value],
-    numbers: tuple[ir.Value, ir.Value],
-    ask: Callable[[Turn], None],
-) -> tuple[ir.Value, list[ir.Value]]:
+    ends: tuple[ir.Value, ir.Value],
+    asked: _Asked | None,
+) -> list[ir.Value]:
+    """Multiply several steps a turn, from one to another, and ask for weights if they shall."""
+    first, end = ends
+    with counted(b, end, begun, first=first, step=tile.unroll) as main:
+        if asked is not None:
+            _ask(b, tile, asked, main)
+        _multiply_steps(b, tile, points, main, tile.unroll)
+    return list(main.carried)
+
+
+def _multiply_far(  # noqa: PLR0913 - what a loop reads
+    b: ir.IRBuilder,
+    tile: Tile,
+    points: list[ir.Value],
+    begun: list[ir.Value],
+    numbers: tuple[ir.Value, ir.Value, ir.Value],
+    asked: _Asked | None,
+) -> list[ir.Value]:
     """Multiply whole cache lines of every row, asking for those of the next tile.
 
-    The numbers are the depth and how far ahead that is.  Returns how much is done, and the values.
+    The numbers are from where to where, and how far ahead the next tile's data lies.
     """
-    depth, ahead = numbers
+    first, end, ahead = numbers
     line = LINE // BYTES[tile.dtype]
-    done = b.and_(depth, number(-line))
-    with counted(b, done, begun, step=line) as turn:
+    with counted(b, end, begun, first=first, step=line) as turn:
         here = b.add(turn.index, ahead)
         for point in points:
             prefetch(b, place(b, point, here), near=2)
-        end = b.add(turn.index, number(line))
-        with counted(b, end, turn.carried, first=turn.index, step=tile.unroll) as main:
-            ask(main)
-            _multiply_steps(b, tile, points, main, tile.unroll)
-        turn.carried = main.carried
-    return done, turn.carried
+        inner = turn.index, b.add(turn.index, number(line))
+        turn.carried = _multiply_loop(b, tile, points, turn.carried, inner, asked)
+    return list(turn.carried)
 
 
 def _multiply_steps(

@@ -200,7 +200,7 @@ def _run_parts(  # noqa: PLR0913 - what of which panel
                     depth,
                     ahead,
                     product.each,
-                    number(shape.lanes),
+                    number(shape.columns - shape.lanes),
                 ],
             )
 

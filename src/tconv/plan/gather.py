@@ -7,7 +7,7 @@ from itertools import accumulate, product
 from operator import mul
 
 from tconv.plan.boxes import WHOLE, inside
-from tconv.plan.gather_blocks import VECTORS, goes_together, split_gather
+from tconv.plan.gather_blocks import goes_together, split_gather
 from tconv.plan.machine import Machine
 from tconv.plan.missed import kept_pitch, list_rooms, met_tables
 from tconv.plan.phases import AxisPhases, all_phases, needed_residues
@@ -87,7 +87,7 @@ OWN = BOXES | MISSED | DOTS
 """What only gathers have."""
 
 STREAM = 2  # a problem larger than the last cache's half leaves nothing there
-ZEROS = 32  # entries: as long as the longest vector, and as a tile has rows
+ZEROS = 64  # entries: as long as the longest panel, and as a tile has rows
 SPARE_ROWS = 8  # entries for the rows of a last tile that there are no points for
 
 FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
@@ -128,13 +128,13 @@ def plan_gather(
     are the channels that a written one sums of each tap, if not all.
     """
     lanes = machine.lanes(problem.dtype)
-    columns = lanes * VECTORS
     axes = all_phases(problem)
     depth, wanted = problem.coarse_channels, problem.fine_channels
     if problem.wanted is Operand.COARSE:
         depth, wanted = wanted, depth
     item = machine.vector_bytes // lanes
     split = split_gather(problem, axes, machine, whole=lines, summed=summed)
+    columns = lanes * split.vectors
     panels, wide, joined = split.panels, split.wide, split.joined
     block, blocks, chunks = split.block, split.blocks, split.chunks
     a_chunk = -(-(panels - joined) // chunks)
@@ -212,7 +212,7 @@ def plan_gather(
     arrays["dot_weights"], numbers["dot_group"] = _line_tables(arrays, lanes * wanted, lanes)
     return Gather(
         lanes=lanes,
-        vectors=VECTORS,
+        vectors=split.vectors,
         summed=summed or depth,
         record=make_record(SCALARS, ARRAYS, numbers, arrays),
         runs=tuple(runs),

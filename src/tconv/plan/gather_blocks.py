@@ -9,10 +9,9 @@ from tconv.plan.boxes import choose_boxes, within
 from tconv.plan.machine import Machine
 from tconv.plan.missed import packing_matters, sorted_axes
 from tconv.plan.phases import EVERY, AxisPhases, needed_residues
-from tconv.plan.tiles import tile_rows
+from tconv.plan.tiles import VECTORS, panel_vectors, tile_rows
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
 
-VECTORS = 2  # of a panel
 MOST_STEPS = 1024  # elements that a point reads, if its tile has a list of them
 SOME_STEPS = 256  # likewise, if runs of them are long
 FEW_CHANNELS, SOME_CHANNELS = 8, 64  # of such a point: with any panels, and if they are small
@@ -26,6 +25,7 @@ AFAR = 4  # a problem larger than such a part of the last cache is read from the
 class Split:
     """Panels, blocks and groups of a gather, and how a block is read."""
 
+    vectors: int  # of a panel
     panels: int
     wide: int  # panels of several vectors
     joined: bool  # whether a narrow panel goes with the last wide one
@@ -56,10 +56,11 @@ def split_gather(
     channels that a written one sums of each tap, if not all: then no tap is left out either.
     """
     lanes = machine.lanes(problem.dtype)
-    columns, item = VECTORS * lanes, machine.vector_bytes // lanes
     depth, wanted = problem.coarse_channels, problem.fine_channels
     if problem.wanted is Operand.COARSE:
         depth, wanted = wanted, depth
+    panel = VECTORS if whole or summed else panel_vectors(machine, problem.dtype, wanted)
+    columns, item = panel * lanes, machine.vector_bytes // lanes
     panels = -(-wanted // columns)
     wide = panels - (0 < wanted % columns <= lanes)
     joined = 0 < wide < panels
@@ -81,7 +82,7 @@ def split_gather(
         if any(chosen):
             return block, blocks, chunks, 1, False
         vectors = wanted / lanes if whole else -(-wanted // lanes)
-        boxes = choose_boxes(axes, block, (depth, vectors, tile_rows(machine)))
+        boxes = choose_boxes(axes, block, (depth, vectors, tile_rows(machine, panel)))
         return block, blocks, chunks, boxes, boxes > 1 or all(map(within, axes))
 
     block, blocks, chunks, boxes, in_place = lay(1)
@@ -99,7 +100,7 @@ def split_gather(
     apart = apart or chosen[-1] or summed is not None
     items = -(-problem.groups // at_once) * math.prod(blocks) * chunks
     return Split(
-        panels, wide, joined, block, blocks, chunks, phase_chunks(problem, axes, items),
+        panel, panels, wide, joined, block, blocks, chunks, phase_chunks(problem, axes, items),
         boxes, apart, at_once, in_turn, chosen, unpacked,
         _waits(problem, axes[-1], summed) and problem.bytes() > machine.l3 // AFAR,
     )  # fmt: skip

@@ -1,17 +1,33 @@
 """Register tiles: how many rows they have, and what is left at the end of some rows."""
 
 from tconv.plan.machine import Machine
+from tconv.problem import accumulator, numpy_dtype
 
 SMALL_TILE = 4  # rows of the tile for what is left
+VECTORS, MORE_VECTORS = 2, (4, 3)  # of a panel; of one that is full, if registers are many
+LONG = 64  # bytes of a vector that takes as long as a shorter one
 
 
-def tile_rows(machine: Machine) -> int:
-    """Return the rows of the register tile.
+def tile_rows(machine: Machine, vectors: int = VECTORS) -> int:
+    """Return the rows of the register tile for panels of so many vectors.
 
     Twelve sums and three operands fill sixteen registers; with thirty-two, the addresses of
-    the rows are what runs out first.
+    the rows are what runs out first, unless rows are of four vectors.
     """
-    return 8 if machine.registers >= 32 else 6
+    return 8 if machine.registers >= 32 and vectors < MORE_VECTORS[0] else 6
+
+
+def panel_vectors(machine: Machine, dtype: str, channels: int) -> int:
+    """Return how many vectors the panels of so many channels have.
+
+    More of them are fewer loads for each multiplication.  What is loaded is not what long vectors
+    wait for, but a processor that shares its core with another has half of its instructions: a
+    third of all that tiles of two vectors have.  Panels that are not full would waste more.
+    """
+    needed, plain = -(-channels // machine.lanes(dtype)), accumulator(dtype) == numpy_dtype(dtype)
+    long = machine.registers >= 32 and machine.vector_bytes >= LONG and not machine.doubled
+    full = (vectors for vectors in MORE_VECTORS if needed % vectors == 0)
+    return next(full, VECTORS) if long and plain else VECTORS
 
 
 def whole_tiles(rows: int, tile_rows: int) -> int:

@@ -19,6 +19,7 @@ from tconv.plan.gather import (
     outer_tables,
 )
 from tconv.plan.machine import Machine
+from tconv.plan.tiles import panel_vectors, tile_rows
 from tconv.plan.transforms import Form, growth
 from tconv.plan.winograd_axis import (
     PhaseWeights,
@@ -84,7 +85,7 @@ FIELDS = {name: place for place, name in enumerate((*SCALARS, *ARRAYS))}
 SPARE_ROWS = 8  # entries for the rows of a last tile that there are no points for
 WHOLE, TRANSFORM, MULTIPLY = range(3)  # stages: all there is to do for a box, or a half of it
 LISTS = 4  # of the places of a patch's spots: read, written, summed, and of one at a border
-ZEROS = 32  # entries: two vectors, and a table for the rows of a tile
+ZEROS = 64  # entries: a panel, and a table for the rows of a tile
 SHORT_POINT = 128  # channels that are packed all together where they lie side by side
 LINE = 16  # elements that keep rows, points and matrices out of each other's way in caches
 
@@ -136,13 +137,14 @@ def plan_winograd(
     of an axis have the same points.  ``most`` are the bytes of transformed weights that there is
     room for; where they are more, they come in slices of so many panels.
     """
-    lanes, vectors = machine.lanes(problem.dtype), 2
-    width, item = lanes * vectors, machine.vector_bytes // lanes
+    lanes = machine.lanes(problem.dtype)
     axes = cut_axes(problem, outputs, alike)
     depth, wanted = problem.coarse_channels, problem.fine_channels
     source = problem.coarse_layout
     if problem.wanted is Operand.COARSE:
         depth, wanted, source = wanted, depth, problem.fine_layout
+    vectors = panel_vectors(machine, problem.dtype, wanted)
+    width, item = lanes * vectors, machine.vector_bytes // lanes
     splits = [axis.phases for axis in axes]
     points = math.prod(axis.form.points for axis in axes)
     parts = math.prod(len(axis.parts) for axis in axes)
@@ -156,7 +158,9 @@ def plan_winograd(
     used = parts_used(axes)
     panel = len(used.parts) * depth * width * item
     each = depth * wanted * len(used.parts)
-    volume = Volume(row_pitch * item, points, panels * panel, panels, depth, each)
+    volume = Volume(
+        row_pitch * item, points, panels * panel, panels, tile_rows(machine, vectors), depth, each
+    )
     division = divide(axes, problem.groups, volume, machine, most)
     matrices, group_weights = _matrices(
         used.counts, (outer_phases, phases, points), division.slice * depth * width

@@ -13,7 +13,7 @@ from itertools import product
 
 from tconv.plan.blocks import idle, shrink
 from tconv.plan.machine import Machine
-from tconv.plan.tiles import tile_rows, whole_tiles
+from tconv.plan.tiles import whole_tiles
 from tconv.plan.winograd_axis import WinogradAxis
 
 SOME_PATCHES, FEW_PATCHES, MOST_PATCHES = 18, 24, 192  # of a block
@@ -38,6 +38,7 @@ class Volume:
     points: int
     weights: int  # bytes
     panels: int
+    tile: int  # rows of a register tile
     depth: int
     multiplications: int  # of a patch
 
@@ -109,7 +110,7 @@ def divide(
     cuts = volume.panels
     if not staged:  # every chunk transforms the block again
         cuts = min(cuts, max(1, volume.multiplications // (REPEATED * volume.patch)))
-    rows = tile_rows(machine)
+    rows = volume.tile
     # Workers should neither wait nor run for next to nothing.
     worth = _worth(groups * total * volume.multiplications)
     least = -(-min(FEW_ITEMS if staged else SOME_ITEMS, worth) // (groups * cuts)) or 1

@@ -14,7 +14,7 @@ from tconv.plan.machine import Machine
 from tconv.plan.missed import multiplied_share
 from tconv.plan.phases import AxisPhases, all_phases
 from tconv.plan.planes import MOST_COLUMNS
-from tconv.plan.tiles import tile_rows, whole_tiles
+from tconv.plan.tiles import panel_vectors, tile_rows, whole_tiles
 from tconv.plan.winograd_blocks import Volume, most_patches, needs_stages, shared_bytes
 from tconv.plan.winograd_cuts import Cuts, all_cuts
 from tconv.problem import Operand, Problem
@@ -137,7 +137,9 @@ def worths(problem: Problem, machine: Machine, *, bound: bool = True) -> list[Wo
     if len(splits) > 1:  # blocks of patches have short lines
         moved += _turned(problem, machine, splits)
     floor = _products(problem, machine)
-    panels = -(-_channels(problem)[1] // (2 * machine.lanes(problem.dtype)))
+    written = _channels(problem)[1]
+    vectors = panel_vectors(machine, problem.dtype, written)
+    panels = -(-written // (vectors * machine.lanes(problem.dtype)))
     room = MOST_UNBOUND + replace(problem, batch=1).bytes() // 4
     made: list[Worth] = []
     most = math.inf
@@ -216,17 +218,20 @@ def _cycles(
     """
     lanes = machine.lanes(problem.dtype)
     read, written = _channels(problem)
-    written = _whole(written, 2 * lanes)
+    vectors = panel_vectors(machine, problem.dtype, written)
+    written, rows = _whole(written, vectors * lanes), tile_rows(machine, vectors)
     every, points, matrices = cuts.patches, cuts.points, cuts.products
     parts, phases = cuts.parts, cuts.phases
     row = 4 * parts * _whole(read, lanes)
-    volume = Volume(row, points, weights, written // (2 * lanes), read, read * written * matrices)
+    volume = Volume(
+        row, points, weights, written // (vectors * lanes), rows, read, read * written * matrices
+    )
     panels = written * machine.turns / (2 * lanes)
     term = matrices * (read + PROLOGUE / parts) * panels / EFFICIENCY
     begin = PRODUCT * matrices * volume.panels / parts
     each = machine.turns * (TRANSFORM if points <= FEW_POINTS else LARGE_TRANSFORM)
-    vectors = (_whole(read, lanes) * parts + written * phases) / lanes
-    mapped = every * (each * points * vectors + PATCH * (parts + phases * volume.panels))
+    moved = (_whole(read, lanes) * parts + written * phases) / lanes
+    mapped = every * (each * points * moved + PATCH * (parts + phases * volume.panels))
 
     read_once = weights * _byte(weights, machine)
 
@@ -234,7 +239,7 @@ def _cycles(
         patches = images * every
         staged = needs_stages(volume, machine, problem.groups * patches)
         blocks = -(-patches // most_patches(volume, machine, staged=staged))
-        rows = blocks * whole_tiles(-(-patches // blocks), tile_rows(machine))
+        rows = blocks * whole_tiles(-(-patches // blocks), volume.tile)
         products = problem.groups * (rows * term + blocks * begin)
         kept = SHARED_BYTE * every * volume.patch if staged else 0.0
         # Few panels keep few workers busy: blocks are split, and every one reads all weights.
@@ -255,7 +260,8 @@ def _waiting(problem: Problem, machine: Machine, cuts: Cuts) -> int:
 def _weights(problem: Problem, machine: Machine, cuts: Cuts) -> int:
     """Return the bytes of transformed weights."""
     read, written = _channels(problem)
-    written = _whole(written, 2 * machine.lanes(problem.dtype))
+    vectors = panel_vectors(machine, problem.dtype, written)
+    written = _whole(written, vectors * machine.lanes(problem.dtype))
     return 4 * problem.groups * read * written * cuts.products
 
 

@@ -27,7 +27,7 @@ from tconv.codegen.winograd import emit_winograd
 from tconv.codegen.winograd_weights import emit_transform_weights
 from tconv.jit import KernelSource, Machine, host_machine, load_kernel, source_version
 from tconv.plan.stretches import Kind
-from tconv.plan.tiles import SMALL_TILE, tile_rows
+from tconv.plan.tiles import SMALL_TILE, VECTORS, tile_rows
 from tconv.plan.transforms import Form
 from tconv.settings import settings
 
@@ -49,19 +49,21 @@ def machine_of(dtype: str, lanes: int) -> Machine:
     return half
 
 
-def kernel_shape(dtype: str, target: Machine) -> KernelShape:
+def kernel_shape(dtype: str, target: Machine, vectors: int = VECTORS) -> KernelShape:
     """Return the register tiles for a machine: a large one, and one for what is left."""
-    return KernelShape(dtype, target.lanes(dtype), 2, (tile_rows(target), 4))
+    rows = tile_rows(target, vectors), SMALL_TILE
+    return KernelShape(dtype, target.lanes(dtype), vectors, rows)
 
 
-def _tiles(dtype: str, lanes: int) -> KernelShape:
-    return kernel_shape(dtype, machine_of(dtype, lanes))
+def _tiles(dtype: str, lanes: int, vectors: int = VECTORS) -> KernelShape:
+    return kernel_shape(dtype, machine_of(dtype, lanes), vectors)
 
 
 @cache
 def gather_kernel(  # noqa: PLR0913 - the kinds of tiles
     dtype: str,
     lanes: int,
+    vectors: int,
     *,
     few: bool = False,
     past: bool = False,
@@ -77,7 +79,7 @@ def gather_kernel(  # noqa: PLR0913 - the kinds of tiles
     one to four channels whose weights are lines of the depth, and those for groups of so many
     channels, read and written, that share a vector.
     """
-    shape = _tiles(dtype, lanes)
+    shape = _tiles(dtype, lanes, vectors)
     if woven:  # each row has data of its own for every vector, and needs a register for it
         shape = replace(shape, rows=(SMALL_TILE, SMALL_TILE))
     name = "gather" + "_few" * few + "_past" * past
@@ -163,9 +165,9 @@ def overlap_kernel(dtype: str, lanes: int) -> int:
 
 
 @cache
-def pack_weights_kernel(dtype: str, lanes: int) -> int:
-    """Return the address of ``pack_weights(record, scratch, item)``."""
-    return _address("pack_weights", dtype, lanes, emit_pack_weights)
+def pack_weights_kernel(dtype: str, lanes: int, vectors: int) -> int:
+    """Return the address of ``pack_weights(record, scratch, item)`` for panels of so many."""
+    return _compiled("pack_weights", _tiles(dtype, lanes, vectors), emit_pack_weights)
 
 
 @cache
@@ -189,16 +191,16 @@ def activation_kernel(dtype: str, lanes: int, name: str, *, across: bool) -> int
 
 
 @cache
-def winograd_kernel(dtype: str, lanes: int, forms: tuple[Form, ...]) -> int:
+def winograd_kernel(dtype: str, lanes: int, vectors: int, forms: tuple[Form, ...]) -> int:
     """Return the address of ``winograd(record, scratch, item)`` for forms of the axes."""
-    shape = TransformShape(_tiles(dtype, lanes), forms)
+    shape = TransformShape(_tiles(dtype, lanes, vectors), forms)
     return _loaded("winograd", shape, emit_winograd, f"winograd_{dtype}")
 
 
 @cache
-def transform_weights_kernel(dtype: str, lanes: int, forms: tuple[Form, ...]) -> int:
+def transform_weights_kernel(dtype: str, lanes: int, vectors: int, forms: tuple[Form, ...]) -> int:
     """Return the address of ``transform_weights(record, scratch, item)``, likewise."""
-    shape = TransformShape(_tiles(dtype, lanes), forms)
+    shape = TransformShape(_tiles(dtype, lanes, vectors), forms)
     return _loaded("transform_weights", shape, emit_transform_weights, f"transform_weights_{dtype}")
 
 

@@ -125,7 +125,9 @@ class GatherRunner(TileRunner):
 
     def __init__(self, problem: Problem, recipe: Gather) -> None:
         super().__init__(
-            problem, recipe, gather_kernel(problem.dtype, recipe.lanes, **self.kinds(recipe))
+            problem,
+            recipe,
+            gather_kernel(problem.dtype, recipe.lanes, recipe.vectors, **self.kinds(recipe)),
         )
 
     def strided(self, source: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
@@ -151,7 +153,7 @@ class GatherRunner(TileRunner):
         """Return the kernel that packs, its record, work items and bytes of scratch."""
         problem, recipe = self.problem, self.recipe
         record = plan_packing(problem, recipe, steps)
-        kernel = pack_weights_kernel(problem.dtype, recipe.lanes)
+        kernel = pack_weights_kernel(problem.dtype, recipe.lanes, recipe.vectors)
         scratch = -(-packing_scratch(record) // 64) * 64
         return kernel, record, packing_items(record, problem.groups), scratch
 

@@ -23,15 +23,14 @@ class WinogradRunner(PanelRunner):
     recipe: Winograd
 
     def __init__(self, problem: Problem, recipe: Winograd) -> None:
-        super().__init__(
-            problem, recipe, winograd_kernel(problem.dtype, recipe.lanes, recipe.forms)
-        )
+        self.kind = problem.dtype, recipe.lanes, recipe.vectors, recipe.forms
+        super().__init__(problem, recipe, winograd_kernel(*self.kind))
         self.packed_type = self.sums
         self.shared_bytes = -(-recipe.shared * self.sums.itemsize // 64) * 64
 
     def packing(self, steps: tuple[int, ...]) -> tuple[int, tuple[int, ...], int, int]:
         """Return the kernel that transforms weights, its record, items and scratch."""
-        kernel = transform_weights_kernel(self.problem.dtype, self.recipe.lanes, self.recipe.forms)
+        kernel = transform_weights_kernel(*self.kind)
         record = plan_weight_transform(self.problem, self.recipe, steps)
         items, working = transform_work(record, self.problem, self.recipe)
         return kernel, record, items, -(-working * self.dtype.itemsize // 64) * 64
