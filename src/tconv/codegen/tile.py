@@ -33,6 +33,7 @@ from tconv.codegen.woven import multiply_woven
 from tconv.plan.missed import ENTRY, LISTED_ROWS
 
 UNROLL, FEW_SUMS = 4, 8
+TOGETHER = 64  # steps that ask if one shall: another loop takes longer to begin than they ask
 FLAGS = ("far", "across", "past", "listed", "joined", "rounds")
 
 
@@ -181,12 +182,12 @@ class _Asked:
     before: ir.Value  # steps before the run
     spread: bool  # over all of them: then the share are elements that each asks for
 
-    def end(self, b: ir.IRBuilder, whole: ir.Value, unit: int) -> ir.Value:
-        """Return how many steps of a run ask, in units; the others are a loop that does not."""
+    def end(self, b: ir.IRBuilder, whole: ir.Value) -> ir.Value:
+        """Return how many steps of a run ask; the others are a loop that does not."""
         if self.spread:
             return whole
-        left = b.add(b.sub(self.share, self.before), number(unit - 1))
-        return smaller(b, larger(b, b.and_(left, number(-unit)), number(0)), whole)
+        left = b.add(b.sub(self.share, self.before), number(TOGETHER - 1))
+        return smaller(b, larger(b, b.and_(left, number(-TOGETHER)), number(0)), whole)
 
 
 def _multiply_segment(  # noqa: PLR0913 - what a segment reads
@@ -202,7 +203,7 @@ def _multiply_segment(  # noqa: PLR0913 - what a segment reads
     unit = LINE // BYTES[tile.dtype] if tile.far else tile.unroll
     whole, steps = (b.and_(length, number(-each)) for each in (unit, tile.unroll))
     done: ir.Value = number(0)
-    for end, who in ((asked.end(b, whole, unit), asked), (whole, None)):
+    for end, who in ((asked.end(b, whole), asked), (whole, None)):
         if tile.far:
             begun = _multiply_far(b, tile, points, begun, (done, end, ahead), who)
         else:
