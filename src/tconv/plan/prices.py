@@ -77,6 +77,6 @@ OF_VECTORS: dict[str, set[str]] = {
 
 SPREAD = {
     "filled": 0.099, "mixed": 0.105, "single": 0.45, "copied": 0.12,  # elements
-    "runs": 1.2, "lines": 2.8, "entries": 3.0, "chunks": 24.0, "stages": 6000.0,
+    "runs": 1.2, "lines": 2.8, "entries": 3.0, "chunks": 70.0, "stages": 6000.0,
 }  # fmt: skip
 """What it takes to spread a smaller result, beside that."""

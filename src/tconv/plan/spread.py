@@ -143,6 +143,46 @@ def _reads(problem: Problem, smaller: Smaller) -> _Reads:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """Parts of a result that are put together before they are written."""
+
+    plain: bool  # whether lines are copied as they are
+    step: int  # points from cell to cell
+    shift: int  # points that the first one is shorter by
+    rows: int
+    row_chunk: int  # lines of a chunk
+    row_chunks: int
+    x_chunk: int  # points of a line
+    x_chunks: int
+    count: int  # of an image
+
+
+def chunks_of(problem: Problem, smaller: Smaller) -> Chunks:
+    """Return the chunks of an image: some lines, or a part of one."""
+    item, beside = numpy_dtype(problem.dtype).itemsize, channels_last(problem)
+    channels = problem.groups * problem.fine_channels
+    planes, unit = (1, channels) if beside else (channels, 1)
+    last = smaller.axes[-1]
+    *above, size = (axis.fine_size for axis in problem.axes)
+    rows = above[-1] if above else 1
+    line = size * unit * item
+    row_chunk = max(1, min(rows, CHUNK // line))
+    # A line that is copied as it is may be cut anywhere, others where a cell begins.
+    whole = last.step == 1 and last.range_of(0) == range(size)
+    plain = whole and _reads(problem, smaller).cells[-1] == unit
+    step = CELL if plain else last.step
+    shift = -last.offsets[0] % step
+    cells = -(-(size + shift) // step)
+    if line > CHUNK:
+        cells = max(1, min(cells, CHUNK // (unit * item * step)))
+    x_chunk = cells * step
+    x_chunks = -(-(size + shift) // x_chunk)
+    row_chunks = -(-rows // row_chunk)
+    count = planes * math.prod(above[:-1]) * row_chunks * x_chunks
+    return Chunks(plain, step, shift, rows, row_chunk, row_chunks, x_chunk, x_chunks, count)
+
+
 def plan_variant(
     problem: Problem, machine: Machine, smaller: Smaller, inner: "Plan", *, past: bool
 ) -> Variant:
@@ -154,21 +194,8 @@ def plan_variant(
     reads = _reads(problem, smaller)
     *outer, last = smaller.axes
     *above, size = (axis.fine_size for axis in problem.axes)
-    rows = above[-1] if above else 1
-    line = size * unit * item
-    row_chunk = max(1, min(rows, CHUNK // line))
-    # A line that is copied as it is may be cut anywhere, others where a cell begins.
-    whole = last.step == 1 and last.range_of(0) == range(size)
-    plain = whole and reads.cells[-1] == unit
-    step = CELL if plain else last.step
-    shift = -last.offsets[0] % step
-    cells = -(-(size + shift) // step)
-    if line > CHUNK:
-        cells = max(1, min(cells, CHUNK // (unit * item * step)))
-    x_chunk = cells * step
-    x_chunks = -(-(size + shift) // x_chunk)
-    row_chunks = -(-rows // row_chunk)
-    chunks = planes * math.prod(above[:-1]) * row_chunks * x_chunks
+    chunks = chunks_of(problem, smaller)
+    plain, step, shift = chunks.plain, chunks.step, chunks.shift
     ends = reads.cells[-1], reads.taps[-1]
     entries = _copied(size, unit) if plain else _entries(last, ends, unit)
     mix = _Mix(0, range(0), 0, ())
@@ -188,12 +215,12 @@ def plan_variant(
         "channels": channels,
         "planes": planes,
         "unit": unit,
-        "rows": rows,
-        "row_chunks": row_chunks,
-        "row_chunk": row_chunk,
+        "rows": chunks.rows,
+        "row_chunks": chunks.row_chunks,
+        "row_chunk": chunks.row_chunk,
         "size": size,
-        "x_chunks": x_chunks,
-        "x_chunk": x_chunk,
+        "x_chunks": chunks.x_chunks,
+        "x_chunk": chunks.x_chunk,
         "shift": shift,
         "step": step * unit,
         "cell": CELL * unit if plain else reads.cells[-1],
@@ -204,8 +231,10 @@ def plan_variant(
         "base": mix.base,
         "blanks": int(smaller.blanks),
         "period": repeated,
-        "chunks": problem.batch * chunks,
-        "scratch_stage": scratch.take(row_chunk * min(x_chunk, size) * unit + 2 * LINE // item),
+        "chunks": problem.batch * chunks.count,
+        "scratch_stage": scratch.take(
+            chunks.row_chunk * min(chunks.x_chunk, size) * unit + 2 * LINE // item
+        ),
         "scratch_pattern": scratch.take(repeated + LINE // item + unit),
         "scratch_blank": scratch.take(channels + lanes),
     }

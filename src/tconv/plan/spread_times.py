@@ -1,7 +1,7 @@
 """About how long a spread result takes for one image, in nanoseconds of one core."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tconv.plan.extent import channels_last
 from tconv.plan.few import fastest
@@ -10,10 +10,10 @@ from tconv.plan.machine import Machine
 from tconv.plan.overlap import channels_of
 from tconv.plan.prices import SPREAD
 from tconv.plan.smaller import Smaller, SpreadAxis, bytes_of, smaller_problem
-from tconv.plan.spread import CHUNK, MIXED
-from tconv.plan.spread_parts import Cut, cut
+from tconv.plan.spread import MIXED, chunks_of
+from tconv.plan.spread_parts import Cut, cut, smaller_part
 from tconv.plan.times import LARGE, estimate
-from tconv.problem import Problem, numpy_dtype
+from tconv.problem import Problem
 
 FAR_BLANK = 0.08  # more for a blank of a large result: no sums pay for it
 CLEARLY = 0.95  # of the time that the best other way takes, by estimate
@@ -75,20 +75,20 @@ def _blanks(problem: Problem, smaller: Smaller) -> int:
 
 def _time(problem: Problem, worth: Worthy, machine: Machine) -> float:
     """Return about how long it takes: the smaller problem, and what is done with its result."""
-    counts = count_spread(problem, worth.smaller, machine)
+    counts = count_spread(problem, worth, machine)
     spread = sum(SPREAD[what] * count for what, count in counts.items())
     return estimate(worth.algorithm, _line(worth.smaller.problem), machine) + spread
 
 
-def count_spread(problem: Problem, smaller: Smaller, machine: Machine) -> dict[str, float]:
+def count_spread(problem: Problem, worth: Worthy, machine: Machine) -> dict[str, float]:
     """Return what is done for one image, by what costs time."""
+    smaller = worth.smaller
     beside, lanes = channels_last(problem), machine.lanes(problem.dtype)
     channels = problem.groups * problem.fine_channels
     planes, unit = (1, channels) if beside else (channels, 1)
     *outer, last = smaller.axes
     lines = planes * math.prod(map(_met, outer))
     points = math.prod(axis.size for axis in smaller.axes) * channels
-    item = numpy_dtype(problem.dtype).itemsize
     mixed = not beside and last.step in MIXED and last.cells >= lanes
     single = not beside and not mixed
     follow = beside and smaller.taps and last.offsets[-1] - last.offsets[0] < len(last.offsets)
@@ -101,9 +101,21 @@ def count_spread(problem: Problem, smaller: Smaller, machine: Machine) -> dict[s
         "runs": entries * last.cells * beside,
         "lines": lines,
         "entries": entries,
-        "chunks": points * item / CHUNK,
+        "chunks": _chunks(problem, worth, machine),
         "stages": 1,
     }
+
+
+def _chunks(problem: Problem, worth: Worthy, machine: Machine) -> int:
+    """Return how many chunks an image has that is alone: those of every slab."""
+    alone = worth.cut
+    if problem.batch > 1:  # bits of an image do not depend on its company
+        found = cut(replace(problem, batch=1), worth.smaller, machine)
+        alone = alone if found is None else found
+    if alone.axis is None:
+        return chunks_of(problem, worth.smaller).count
+    part = alone.problems[0]
+    return len(alone.parts) * chunks_of(part, smaller_part(part, worth.smaller)).count
 
 
 def _met(axis: SpreadAxis) -> int:
