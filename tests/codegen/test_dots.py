@@ -106,23 +106,53 @@ def test_layers_are_right(name: str, wanted: Operand, dtype: str) -> None:
     """Any window, groups, channels that are whole vectors and others, of a wider array too."""
     lanes = machine().lanes(dtype)
     for written, read, groups in product(CHANNELS, (lanes, 2 * lanes + 3), (1, 3)):
-        problem = layer(wanted, (read, written), PICTURES[name], dtype, groups)
-        data, weights = (
-            strategies.whole_numbers(problem.shape(operand), dtype, seed)
-            for seed, operand in enumerate(problem.given)
-        )
-        bias = strategies.whole_numbers((groups * written,), dtype, 3)
-        due = reference.answer(problem, data, weights) + bias.astype("float64")
-        runner = DotsRunner(problem, plan_dots(problem, machine()))
-        packed = runner.pack(weights)
-        wide = np.full((*data.shape[:-1], data.shape[-1] + 3), np.nan, data.dtype)
-        wide[..., :-3] = data
-        for given in (data, wide[..., :-3]):
-            out = np.full(problem.shape(wanted), 99, numpy_dtype(dtype))
-            runner.run(given, packed, bias, out)
+        check(layer(wanted, (read, written), PICTURES[name], dtype, groups))
 
-            exact = due.astype(out.dtype).astype("float64")
-            np.testing.assert_array_equal(out.astype("float64"), exact, str(problem))
+
+def check(problem: Problem) -> None:
+    """Compare with the definition."""
+    dtype, written = problem.dtype, problem.shape(problem.wanted)[-1]
+    data, weights = (
+        strategies.whole_numbers(problem.shape(operand), dtype, seed)
+        for seed, operand in enumerate(problem.given)
+    )
+    bias = strategies.whole_numbers((written,), dtype, 3)
+    due = reference.answer(problem, data, weights) + bias.astype("float64")
+    runner = DotsRunner(problem, plan_dots(problem, machine()))
+    packed = runner.pack(weights)
+    wide = np.full((*data.shape[:-1], data.shape[-1] + 3), np.nan, data.dtype)
+    wide[..., :-3] = data
+    for given in (data, wide[..., :-3]):
+        out = np.full(problem.shape(problem.wanted), 99, numpy_dtype(dtype))
+        runner.run(given, packed, bias, out)
+
+        exact = due.astype(out.dtype).astype("float64")
+        np.testing.assert_array_equal(out.astype("float64"), exact, str(problem))
+
+
+LINES = {
+    "strided": (Axis(21, 8, 3, 3, 1, 1), Axis(40, 17, 9, 2, 1, 1)),
+    "borders": (Axis(9, 9, 5, 1, 1, 2), Axis(17, 17, 17, 1, 1, 8)),
+    "volume": (Axis(4, 4, 2, 1, 1, 0), Axis(5, 5, 3, 1, 1, 1), Axis(23, 20, 4, 1, 1, 0)),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("wanted", WANTED)
+@pytest.mark.parametrize("name", LINES)
+def test_taps_of_a_line_make_vectors_of_few_channels(
+    name: str, wanted: Operand, dtype: str
+) -> None:
+    """Their points lie side by side, and so do the channels of all of them."""
+    found = [
+        layer(wanted, both, LINES[name], dtype)
+        for both in product(range(1, machine().lanes(dtype)), CHANNELS)
+    ]
+    fitting = [problem for problem in found if lines_fit(problem, machine())]
+
+    assert len(fitting) >= len(CHANNELS)
+    for problem in fitting:
+        check(problem)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -171,7 +201,11 @@ def test_lines_are_for_few_written_channels_that_read_side_by_side() -> None:
 
     assert lines_fit(fitting, AVX2)
     assert not lines_fit(layer(Operand.COARSE, (64, MOST_WRITTEN + 1), axes), AVX2)
-    assert not lines_fit(layer(Operand.COARSE, (7, 1), axes), AVX2)
+    assert lines_fit(layer(Operand.COARSE, (3, 1), axes), AVX2)  # three taps of them
+    assert not lines_fit(layer(Operand.COARSE, (2, 1), axes), AVX2)
+    assert not lines_fit(layer(Operand.COARSE, (7, 1), axes, groups=2), AVX2)
+    apart = (Axis(9, 9, 3, 1, 1, 1), Axis(9, 9, 3, 1, 2, 2))
+    assert not lines_fit(layer(Operand.COARSE, (7, 1), apart), AVX2)
     assert not lines_fit(layer(Operand.COARSE, (64, 1), axes, layout="n {} x"), AVX2)
 
 

@@ -59,8 +59,9 @@ def test_few_taps_are_summed_along_lines_whatever_the_stride() -> None:
     problem = Problem(Operand.FINE, 1, 1, 256, 24, (axis,), "float32", *layouts)
 
     plan = choose_plan(problem, AVX2, "")
-    assert isinstance(plan.recipe, Spread)
-    assert plan.recipe.variants[0].inner.algorithm == "planes"
+    if isinstance(plan.recipe, Spread):
+        plan = plan.recipe.variants[0].inner
+    assert plan.algorithm == "planes"
 
 
 def test_cells_are_refused_where_a_phase_lacks_a_tap() -> None:

@@ -129,15 +129,16 @@ def _gather(problem: Problem, recipe: Gather | Cells, tile_rows: int) -> Numbers
     width, summed = _panels_width(wanted, recipe.lanes, recipe.vectors), depth
     if isinstance(recipe, Woven):
         summed = recipe.summed
-    lines = isinstance(recipe, Dots)
-    if lines:  # vectors run along what is read
-        width, summed = wanted, _up(depth, recipe.lanes)
+    lines, run = isinstance(recipe, Dots), 1
+    if isinstance(recipe, Dots):  # vectors run along what is read
+        width, run = wanted, min(recipe.depths, default=1)
+    whole = _up(run, recipe.lanes) if lines else 1
     done = stored = 0
     for taps, counts, times in _phases(axes, recipe.block):
         points = math.prod(counts)
         tiles = _up(points, ROWS_OF_DOTS[wanted]) if lines else whole_tiles(points, tile_rows)
         rows = times * tiles * width
-        done += taps * summed * rows
+        done += -(-taps * summed // run) * whole * rows
         stored += rows
     blocks = _blocks(axes, recipe.block)
     chunks = recipe.items // (problem.groups * math.prod(map(len, blocks)))

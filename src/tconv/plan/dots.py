@@ -11,6 +11,7 @@ from tconv.plan.gather import FIELDS, Gather, plan_gather
 from tconv.plan.gather_blocks import beside
 from tconv.plan.machine import Machine
 from tconv.plan.overlap import channels_of
+from tconv.plan.phases import all_phases
 from tconv.problem import Problem
 
 MOST_WRITTEN = 4  # channels of a group: more fill vectors well enough
@@ -36,7 +37,15 @@ def plan_dots(problem: Problem, machine: Machine) -> Dots:
 
 
 def lines_fit(problem: Problem, machine: Machine) -> bool:
-    """Tell whether vectors may run along channels that are read: a group has enough of them."""
+    """Tell whether vectors may run along channels that are read: a group has enough of them.
+
+    Or those of all taps of a line have, which lie side by side.
+    """
     read, written = channels_of(problem)
-    enough = read >= machine.lanes(problem.dtype)
-    return beside(problem) and written <= MOST_WRITTEN and enough
+    if not beside(problem) or written > MOST_WRITTEN:
+        return False
+    lanes = machine.lanes(problem.dtype)
+    if read >= lanes or problem.groups > 1:
+        return read >= lanes
+    lines = (offsets for offsets in all_phases(problem)[-1].offsets if offsets)
+    return all(len(line) * read >= lanes and line[-1] - line[0] == len(line) - 1 for line in lines)

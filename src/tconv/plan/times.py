@@ -37,6 +37,7 @@ from tconv.problem import Problem
 LINE = 64  # bytes that memory is read by
 QUARTER = 16  # bytes of a vector that are shuffled at once
 NEAR = 2  # times the second cache: larger images come from afar
+SHORT_LINES = 1.7  # times that lines of a few vectors take longer: most have one that overlaps
 LOADED = 1.6  # multiplied vectors in the time of one that is loaded, about
 LARGE, FEW_VECTORS = 8, 3  # parts of the last cache; of a line that a page is read for
 WAITS = 1.057  # of two stages: several workers wait for each other between them
@@ -173,9 +174,10 @@ def _dots(problem: Problem, machine: Machine) -> Counts:
         some = max(0, high - low) * count
         runs += some
         vectors += some * -(-read * len(offsets) // max(1, count) // lanes)
+    short = SHORT_LINES if read < lanes else 1
     found: Counts = {
-        "multiplied": lines * vectors * max(written, LOADED),
-        "runs": lines * runs,
+        "multiplied": short * lines * vectors * max(written, LOADED),
+        "runs": short * lines * runs,
         "points": every,
         "sums": every * written,
         "copied": 0 if in_place else packed_points(axes, block) * read,
