@@ -30,6 +30,8 @@ from tconv.plan.planes import (
 )
 from tconv.problem import Problem, numpy_dtype
 
+FAR = 16  # planes larger than such a part of the last cache come from there, line by line
+
 
 def count_planes(problem: Problem, machine: Machine) -> dict[str, float]:
     """Return how much planes do of what has a price."""
@@ -80,6 +82,8 @@ def count_planes(problem: Problem, machine: Machine) -> dict[str, float]:
         there = min(lengths) >= lanes and _in_place(problem, machine, axes, (read, tiles), merged)
         found |= {"tiles": begun, "lines": 0 if there else regions * read}
         found["residues"] = packed if last.step_in > 2 else 0  # two are shuffled
+        source = problem.groups * read * item * math.prod(axis.size_in for axis in axes)
+        found["far"] = packed if source > machine.l3 // FAR else 0
     few = chunk * written < lanes or length < lanes if beside else length < lanes
     found[_storing(last, merged, beside=beside, few=few)] = stored
     phases = math.prod(len(axis.ranges) for axis in axes) / merged

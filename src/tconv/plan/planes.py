@@ -81,6 +81,7 @@ MANY_PACE = {
 }  # fmt: skip
 FEW_PANELS, FEW_BESIDE = 2, 4  # what so few panels and taps of a line read is not worth packing
 WAY, WAYS = 4096, 8  # bytes that a first cache has one place for in each of so many ways
+SECOND_WAY = 64 << 10  # likewise, of a second one
 NEAR = 3  # problems that fit the last cache at once, about
 SHORT_DEPTH = 4  # channels that are listed one by one beside the taps
 
@@ -211,9 +212,16 @@ def cache_keeps(depth: int, panels: int, beside: int, apart: int) -> bool:
     (True, False)
     >>> cache_keeps(40, 2, 3, 4096), cache_keeps(40, 1, 9, 4096)
     (True, False)
+
+    What no cache keeps is read again from afar, however few panels and taps there are.
+
+    >>> cache_keeps(128, 1, 2, 128 * 128 * 4), cache_keeps(128, 1, 1, 128 * 128 * 4)
+    (False, True)
     """
     few = panels <= FEW_PANELS and beside <= FEW_BESIDE
-    return few or depth * math.gcd(apart, WAY) <= WAYS * WAY
+    once = panels * beside == 1
+    near = once or depth * math.gcd(apart, SECOND_WAY) <= WAYS * SECOND_WAY
+    return (few and near) or depth * math.gcd(apart, WAY) <= WAYS * WAY
 
 
 def taps_beside(last: AxisPhases) -> int:

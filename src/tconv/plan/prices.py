@@ -22,7 +22,7 @@ PRICES: dict[str, dict[str, float]] = {
         "rows": 0.151, "vectors": 0.234,  # multiplied, and loaded for all rows of a tile
         "tiles": 7.55, "staged": 14.2,  # begun; where channels lie side by side
         "turned": 0.199, "turned_residues": 0.268, "scattered": 0.621, "residues": 0.458,
-        "lines": 10.6,
+        "lines": 10.6, "far": 0.2,
         "each": 0.628, "each_beside": 0.301, "short": 0.988,  # elements stored one by one
         "merged": 0.302, "merged_beside": 0.442,  # phase by phase
         "stored": 0.0,  # by whole vectors: tiles pay for them
