@@ -10,6 +10,7 @@ import pytest
 import tconv
 from tconv import calls, ops
 from tconv.runtime.compiled import MOST_KEPT
+from tconv.runtime.scratch import LARGE, LINE
 
 Array = npt.NDArray[Any]
 SHAPE = (8, 8, 3, 3)
@@ -334,3 +335,15 @@ def test_an_operator_knows_its_calls_by_all_that_they_ask(data: Array) -> None:
         assert asked == [(1, 8, 11, 9), (1, 8, 12, 10), (1, 8, 11, 9)]
     with pytest.raises(tconv.ProblemError):
         one(data, weights, (True, 9))
+
+
+def test_large_results_begin_with_a_cache_line() -> None:
+    """In a first call, in a second one, and through the door: what goes past caches needs it."""
+    op = tconv.onnx.Conv()
+    bound = op.bind(np.ones((8, 2, 1, 1), np.float32))
+    data = np.ones((1, 2, 200, 200), np.float32)
+    results = [bound(data) for _ in range(5)]
+
+    assert all(result.nbytes > LARGE for result in results)
+    assert [result.__array_interface__["data"][0] % LINE for result in results] == [0] * 5
+    assert all((result == 2).all() and result.flags.writeable for result in results)

@@ -26,6 +26,7 @@ from tconv.plan import (
     thinned,
 )
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
+from tconv.runtime.scratch import maker
 from tconv.runtime.taps import TapRunner
 from tconv.settings import settings
 
@@ -163,7 +164,7 @@ class Executable:
             whole = pictured(problem, name, recipe.lanes)
             return whole.run(first, whole.pack(self._weights(second)), bias, out)
         if result is None or not _whole_steps(result):
-            result = np.empty(problem.shape(problem.wanted), numpy_dtype(problem.dtype))
+            result = maker(problem.shape(problem.wanted), numpy_dtype(problem.dtype))()
         if self._compiled is None:
             self._taps.run(first, second, bias, result)
         elif problem.wanted is Operand.WEIGHTS:

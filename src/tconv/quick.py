@@ -11,7 +11,7 @@ from tconv import engine
 from tconv.arrays import Array
 from tconv.dialects.operator import Operator
 from tconv.problem import Activation, Problem, numpy_dtype
-from tconv.runtime.scratch import address
+from tconv.runtime.scratch import address, maker
 
 Result = np.ndarray[Any, np.dtype[Any]]
 Packed = dict[object, object]
@@ -30,6 +30,7 @@ class Quick:
         self._shape = problem.shape(problem.wanted)
         self._dtype = numpy_dtype(problem.dtype)
         self._strides = np.empty(self._shape, self._dtype).strides
+        self._make = maker(self._shape, self._dtype)
         self._item = self._dtype.itemsize
         self._bias = run.padded_bias(bias)
         self._added = address(self._bias)
@@ -108,7 +109,7 @@ class Quick:
         source = address(first)
         if out is None:
             try:
-                out = np.empty(self._shape, self._dtype)
+                out = self._make()
             except MemoryError:
                 return None  # who looks closer can tell what for
         else:

@@ -9,7 +9,6 @@ import os
 import secrets
 import threading
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from tconv.errors import TconvError
 from tconv.jit import KernelSource, host_machine, load_kernel, source_version
 from tconv.runtime import pool
 from tconv.runtime.launch import Launch, PackedWeights, Shifted, Watched
-from tconv.runtime.scratch import address, on_lines
+from tconv.runtime.scratch import address, maker, on_lines
 from tconv.settings import settings
 from tconv.threads import get_num_threads, watch
 
@@ -160,7 +159,7 @@ def make_door(  # noqa: PLR0913 - what a call needs
         return None
     out = np.empty(target, source.dtype)
     record, where = launch.fresh()
-    make = partial(np.empty, target, source.dtype)
+    make = maker(target, source.dtype)
     reaches = [(size - 1) * step for size, step in zip(source.shape, source.strides, strict=True)]
     if min(source.size, out.size) == 0:
         return None
