@@ -33,16 +33,11 @@ DTYPES = ("float32", "float64", "float16", "bfloat16")
 WHOLE = Layout("gc f x")
 
 
-def shape_of(dtype: str) -> KernelShape:
-    """Return panels of two vectors of this machine."""
-    return KernelShape(dtype, host_machine().lanes(dtype), 2, (1,))
-
-
 @cache
-def code(dtype: str) -> tuple[Code, str]:
+def code(shape: KernelShape) -> tuple[Code, str]:
     """Compile for one type."""
     made = Code()
-    return made, made.add(emit_pack_weights(made.module, shape_of(dtype)))
+    return made, made.add(emit_pack_weights(made.module, shape))
 
 
 @dataclass(frozen=True)
@@ -56,6 +51,11 @@ class Packing:
     def recipe(self) -> Gather:
         """The gather that the weights are for."""
         return plan_gather(self.problem, host_machine())
+
+    @property
+    def shape(self) -> KernelShape:
+        """Its panels."""
+        return KernelShape(self.problem.dtype, self.recipe.lanes, self.recipe.vectors, (1,))
 
     @property
     def record(self) -> list[int]:
@@ -73,7 +73,7 @@ class Packing:
         target, flag, record = self.empty(), np.zeros(1, np.int64), self.record
         for name, array in (("source", self.weights), ("target", target), ("flag", flag)):
             record[FIELDS[name]] = array.ctypes.data
-        made, name = code(self.problem.dtype)
+        made, name = code(self.shape)
         places = np.empty(packing_scratch(tuple(record)), np.uint8)
         for item in range(packing_items(tuple(record), self.problem.groups)):
             made.call(name, np.array(record), places, item)
@@ -86,8 +86,7 @@ class Packing:
         ends = [*begins[1:], len(record)]
         arrays = {name: record[a:b] for name, a, b in zip(ARRAYS, begins, ends, strict=True)}
         numbers = {name: int(record[FIELDS[name]]) for name in SCALARS}
-        shape = shape_of(self.problem.dtype)
-        sizes = shape.lanes, shape.columns
+        sizes = self.shape.lanes, self.shape.columns
         return target, pack_weights_meaning(target, self.weights.ravel(), numbers, arrays, sizes)
 
 
@@ -163,7 +162,7 @@ def test_any_layout_of_weights_is_packed_alike(problem: Problem, wanted: Operand
 def test_every_weight_lies_where_its_tile_reads_it(wanted: Operand) -> None:
     """By tap, then by channel read, then by channel written; the last vector ends with the last."""
     lanes = host_machine().lanes("float32")
-    packing = a_packing(wanted, 2 * lanes + 3)
+    packing = a_packing(wanted, 4 * lanes + 3)
     recipe, problem = packing.recipe, packing.problem
     packed, _ = packing.compiled()
     order = "gxcf" if wanted is Operand.FINE else "gxfc"
@@ -216,7 +215,8 @@ def test_the_largest_finite_weights_do_not_raise_the_flag(dtype: str) -> None:
 def test_picked_weights_are_those_of_the_table(dtype: str) -> None:
     """In its order, as sums are kept; one that is not finite is noticed if it is picked."""
     made = Code()
-    name = made.add(emit_pick_weights(made.module, shape_of(dtype)))
+    shape = KernelShape(dtype, host_machine().lanes(dtype), 2, (1,))
+    name = made.add(emit_pick_weights(made.module, shape))
     weights = whole_numbers((40,), dtype, 1, most=100)
     weights[7] = np.inf
     sums = np.float64 if dtype == "float64" else np.float32

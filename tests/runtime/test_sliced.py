@@ -88,7 +88,7 @@ def test_slices_of_any_size_have_the_bits_of_whole_weights(
     wanted: Operand, dtype: str, weights: str
 ) -> None:
     """For any threads, too."""
-    problem = a_layer(wanted, (70, 90), dtype=dtype, weights=weights)
+    problem = a_layer(wanted, (70, 12 * LANES + 4), dtype=dtype, weights=weights)
     random = np.random.default_rng(2)
     data, given = (
         random.standard_normal(problem.shape(operand), np.float32).astype(numpy_dtype(dtype))
