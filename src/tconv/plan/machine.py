@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from tconv.problem.dtypes import accumulator
 
 KIB = 1024
+LONG, MANY = 64, 32  # bytes of a vector, and registers
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,15 @@ class Machine:
     def turns(self) -> int:
         """How many turns an instruction on a whole vector takes."""
         return 2 if self.doubled else 1
+
+    @property
+    def long(self) -> bool:
+        """Tell whether vectors are long, registers many, and a whole one takes a single turn.
+
+        >>> AVX512.long, ZEN4.long, AVX2.long
+        (True, False, False)
+        """
+        return self.registers >= MANY and self.vector_bytes >= LONG and not self.doubled
 
     def lanes(self, dtype: str) -> int:
         """Return how many sums of a type one vector register holds.

@@ -76,7 +76,7 @@ def _blanks(problem: Problem, smaller: Smaller) -> int:
 def _time(problem: Problem, worth: Worthy, machine: Machine) -> float:
     """Return about how long it takes: the smaller problem, and what is done with its result."""
     counts = count_spread(problem, worth, machine)
-    spread = sum(SPREAD[what] * count for what, count in counts.items())
+    spread = sum(SPREAD[what][machine.long] * count for what, count in counts.items())
     return estimate(worth.algorithm, _line(worth.smaller.problem), machine) + spread
 
 

@@ -5,7 +5,6 @@ from tconv.problem import accumulator, numpy_dtype
 
 SMALL_TILE = 4  # rows of the tile for what is left
 VECTORS, MORE_VECTORS = 2, (4, 3)  # of a panel; of one that is full, if registers are many
-LONG = 64  # bytes of a vector that takes as long as a shorter one
 
 
 def tile_rows(machine: Machine, vectors: int = VECTORS) -> int:
@@ -25,9 +24,8 @@ def panel_vectors(machine: Machine, dtype: str, channels: int) -> int:
     third of all that tiles of two vectors have.  Panels that are not full would waste more.
     """
     needed, plain = -(-channels // machine.lanes(dtype)), accumulator(dtype) == numpy_dtype(dtype)
-    long = machine.registers >= 32 and machine.vector_bytes >= LONG and not machine.doubled
     full = (vectors for vectors in MORE_VECTORS if needed % vectors == 0)
-    return next(full, VECTORS) if long and plain else VECTORS
+    return next(full, VECTORS) if machine.long and plain else VECTORS
 
 
 def whole_tiles(rows: int, tile_rows: int) -> int:

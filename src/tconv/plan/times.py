@@ -50,7 +50,7 @@ def estimate(name: str, problem: Problem, machine: Machine) -> float:
     """Return about how long an algorithm takes."""
     prices, turns = PRICES[name], machine.turns
     time = sum(
-        prices[what] * count * (turns if what in OF_VECTORS[name] else 1)
+        prices[what][machine.long] * count * (turns if what in OF_VECTORS[name] else 1)
         for what, count in COUNTS[name](problem, machine).items()
     )
     return time * (WAITS if name == "overlap" else 1)
