@@ -31,6 +31,9 @@ from tconv.plan.planes import (
 from tconv.problem import Problem, numpy_dtype
 
 FAR = 16  # planes larger than such a part of the last cache come from there, line by line
+MANY_PASSES = 8  # over a result: one for each phase of the last axis, or for those that are merged
+LINE, PAGE, FORESEEN = 64, 4096, 1024  # bytes: fetched at once; where foresight ends, and begins
+JUMPED = 8  # times less than a page that elements lie apart, if each of them is a jump
 
 
 def count_planes(problem: Problem, machine: Machine) -> dict[str, float]:
@@ -86,9 +89,27 @@ def count_planes(problem: Problem, machine: Machine) -> dict[str, float]:
         found["far"] = packed if source > machine.l3 // FAR else 0
     few = chunk * written < lanes or length < lanes if beside else length < lanes
     found[_storing(last, merged, beside=beside, few=few)] = stored
+    if last.step_out // merged >= MANY_PASSES:
+        found |= _jumps(problem, machine, last, every)
     phases = math.prod(len(axis.ranges) for axis in axes) / merged
     found = {what: problem.groups * count for what, count in found.items()}
     return found | {"phases": blocks_of(axes, block) * phases}
+
+
+def _jumps(problem: Problem, machine: Machine, last: AxisPhases, every: int) -> dict[str, float]:
+    """Return what many passes over so many elements of a group fetch anew, jump by jump.
+
+    That is every element, or whole lines where channels lie side by side.  Few of those are
+    neighbours of each other, and many are foreseen.
+    """
+    item = numpy_dtype(problem.dtype).itemsize
+    if problem.groups * every * item <= machine.l2:
+        return {}
+    if not channels_last(problem):
+        return {"jumps": every * min(1, JUMPED * last.step_out * item / PAGE)}
+    point = problem.groups * channels_of(problem)[1] * item
+    far = point < FORESEEN
+    return {"jumps_beside": far * every * item / LINE * min(1, last.step_out * point / PAGE)}
 
 
 def _storing(last: AxisPhases, merged: int, *, beside: bool, few: bool) -> str:

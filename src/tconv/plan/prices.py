@@ -48,6 +48,8 @@ PRICES: dict[str, Prices] = {
         "stored": (0.0, 0.0),  # by whole vectors: tiles pay for them
         "filled": (0.2, 0.0791),  # that no tap reaches
         "filled_afar": (0.8, 0.5),  # by channels, of large results
+        "jumps": (3.3, 2.0),  # from afar, in many passes: elements
+        "jumps_beside": (20.0, 8.0),  # or lines
         "phases": (350.0, 569.0),
     },
     "dots": {
