@@ -38,6 +38,12 @@ def around(lanes: int) -> tuple[int, ...]:
     return (1, lanes - 1, lanes, lanes + 1, 2 * lanes, 2 * lanes + 1)
 
 
+def lines(lanes: int) -> tuple[int, ...]:
+    """Return such sizes, and those of smaller squares."""
+    short = {size + more for size in (4, lanes // 2) for more in (0, 1)}
+    return (*(size for size in sorted(short) if size < lanes - 1), *around(lanes))
+
+
 @cache
 def code(dtype: str) -> tuple[Code, str, str]:
     """Compile both functions at once."""
@@ -61,7 +67,7 @@ def test_a_packed_row_equals_its_meaning(dtype: str, layout: str) -> None:
     made, name, _ = code(dtype)
     sizes = around(host_machine().lanes(dtype))
     places = [(0, 0, 0), (2, 0, 0), (1, 3, 0), (0, 0, 3), (1, 2, 5)]
-    counts = *sizes, LONG_LINE, LONG_LINE + 3
+    counts = *lines(host_machine().lanes(dtype)), LONG_LINE, LONG_LINE + 3
     for count, depth, (before, after, between) in product(counts, sizes, places):
         pitch = depth + between
         steps = LAYOUTS[layout](count, depth)
@@ -105,7 +111,7 @@ def test_a_stored_row_equals_its_meaning(dtype: str, layout: str) -> None:
     made, _, name = code(dtype)
     lanes = host_machine().lanes(dtype)
     columns = 2 * lanes
-    for count, used, pitch in product((0, *around(lanes)), around(lanes)[:-1], (columns, 50)):
+    for count, used, pitch in product((0, *lines(lanes)), around(lanes)[:-1], (columns, 50)):
         steps = LAYOUTS[layout](max(count, 1), used)
         span, start = room(max(count, 1), used, steps)
         sums, bias = some_sums(count, pitch, columns, dtype)

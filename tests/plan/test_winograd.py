@@ -149,10 +149,17 @@ def test_phases_alike_need_fewer_weights_on_small_pictures() -> None:
 @pytest.mark.parametrize(("most", "tile"), [(20, 6), (23, 6), (50, 8), (7, 6), (1, 6)])
 def test_blocks_fill_tiles(most: int, tile: int) -> None:
     """No block is larger than it may be, and few rows of tiles are computed for nothing."""
-    (block,) = winograd_blocks.choose_block([200], 1, most, (tile, 16))
+    (block,) = winograd_blocks.choose_block([200], 1, most, (tile, 16), 1)
 
     assert 1 <= block <= most
     assert most < tile or whole_tiles(block, tile) - block <= 1
+
+
+def test_lines_are_whole_where_points_lie_side_by_side() -> None:
+    """Squares of points and channels are turned there, and lines are read and written."""
+    beside, apart = (winograd_blocks.choose_block([1, 16, 16], 1, 24, (6, 16), n) for n in (1, 16))
+
+    assert beside[-1] < apart[-1] == 16
 
 
 def small(wanted: Operand) -> tuple[Problem, Winograd]:

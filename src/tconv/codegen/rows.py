@@ -5,6 +5,7 @@ from functools import reduce
 
 from llvmlite import ir
 
+from tconv.codegen import squares
 from tconv.codegen.build import (
     BYTES,
     FLOATS,
@@ -41,6 +42,7 @@ BYTE = ir.IntType(8).as_pointer()
 COPIED = 4  # vectors at a time
 LONG_LINE = 256  # points
 SOON = 8  # points that are packed ahead of
+LEAST = 4  # points of a line that are turned together
 SUMMED = {"float32": "float32", "float64": "float64", "float16": "float32", "bfloat16": "float32"}
 
 
@@ -132,8 +134,8 @@ def _pack_planes(  # noqa: PLR0913 - the emitted function's own arguments
     count, depth, pitch = sizes
     x_step, c_step = steps
     dtype, lanes = kind
-    neighbours = b.icmp_signed("==", x_step, number(1))
-    square_x = b.select(neighbours, if_enough(b, count, lanes), number(0))
+    points = _neighbours(b, x_step, count)
+    square_x = if_enough(b, points, lanes)
     vectors_c = if_enough(b, depth, lanes)
 
     def turn(x: ir.Value, c: ir.Value) -> None:
@@ -152,7 +154,13 @@ def _pack_planes(  # noqa: PLR0913 - the emitted function's own arguments
             turn(x, c)
     with covered(b, vectors_c, lanes) as c:
         planes = [place(b, source, b.mul(b.add(c, number(i)), c_step)) for i in range(lanes)]
-        with counted(b, count, first=square_x) as point:
+        for size in _fewer(lanes):
+            with squares.covered(b, points, size, lanes) as x:
+                starts = [place(b, plane, x) for plane in planes]
+                target = place(b, place(b, begin, b.mul(x, pitch)), c)
+                for i, row in enumerate(squares.turned_in(b, starts, size, dtype)):
+                    store(b, row, target, b.mul(number(i), pitch))
+        with counted(b, count, first=if_enough(b, points, min(lanes, LEAST))) as point:
             read = b.mul(point.index, x_step)
             target = place(b, place(b, begin, b.mul(point.index, pitch)), c)
             widen_each(b, [place(b, plane, read) for plane in planes], target, dtype)
@@ -257,30 +265,36 @@ def _store_planes(b: ir.IRBuilder, arguments: Sequence[ir.Value], dtype: str, la
     """Transpose squares where points are neighbours in memory, single elements elsewhere."""
     target, sums, bias, count, used, x_step, c_step, pitch = arguments
     vector = ir.VectorType(sums.type.pointee, lanes)
-    neighbours = b.icmp_signed("==", x_step, number(1))
-    square_x = b.select(neighbours, if_enough(b, count, lanes), number(0))
+    points = _neighbours(b, x_step, count)
     with counted(b, used, step=lanes) as c:
         added = load(b, bias, c.index, vector)
         plane = place(b, target, b.mul(c.index, c_step))
         rows_used = smaller(b, b.sub(used, c.index), number(lanes))
         planes = [place(b, plane, b.mul(number(i), c_step)) for i in range(lanes)]
 
-        def square(x: ir.Value) -> list[ir.Value]:
+        def square(x: ir.Value, size: int) -> list[ir.Value]:
             first = place(b, place(b, sums, c.index), b.mul(x, pitch))
-            lines = [place(b, first, b.mul(number(i), pitch)) for i in range(lanes)]
+            lines = [place(b, first, b.mul(number(i), pitch)) for i in range(size)]
+            if size < lanes:
+                vectors = [b.fadd(load(b, line, 0, vector), added) for line in lines]
+                return squares.turned_out(b, vectors, dtype)
             turned = _turned(b, lines, SUMMED[dtype], lanes, place(b, bias, c.index))
             return [rounded(b, row, dtype) for row in turned]
 
         whole = b.icmp_signed("==", rows_used, number(lanes))
         with b.if_else(whole, likely=True) as (all_rows, some_rows):
-            with all_rows, covered(b, square_x, lanes) as x:
-                for row, out in zip(square(x), planes, strict=True):
-                    store(b, row, out, x)
-            with some_rows, covered(b, square_x, lanes) as x:
-                for i, row in enumerate(square(x)):
-                    with b.if_then(b.icmp_signed("<", number(i), rows_used)):
-                        store(b, row, planes[i], x)
-        with counted(b, count, first=square_x) as point:
+            with all_rows:
+                for size in (lanes, *_fewer(lanes)):
+                    with squares.covered(b, points, size, lanes) as x:
+                        for row, out in zip(square(x, size), planes, strict=True):
+                            store(b, row, out, x)
+            with some_rows:
+                for size in (lanes, *_fewer(lanes)):
+                    with squares.covered(b, points, size, lanes) as x:
+                        for i, row in enumerate(square(x, size)):
+                            with b.if_then(b.icmp_signed("<", number(i), rows_used)):
+                                store(b, row, planes[i], x)
+        with counted(b, count, first=if_enough(b, points, min(lanes, LEAST))) as point:
             line = place(b, sums, b.mul(point.index, pitch))
             kept = rounded(b, b.fadd(load(b, line, c.index, vector), added), dtype)
             out = place(b, plane, b.mul(point.index, x_step))
@@ -288,6 +302,20 @@ def _store_planes(b: ir.IRBuilder, arguments: Sequence[ir.Value], dtype: str, la
                 with b.if_then(b.icmp_signed("<", number(i), rows_used), likely=True):
                     value = b.extract_element(kept, ir.Constant(I32, i))
                     store(b, value, out, b.mul(number(i), c_step))
+
+
+def _neighbours(b: ir.IRBuilder, x_step: ir.Value, count: ir.Value) -> ir.Value:
+    """Return how many points lie side by side: all of them, or none."""
+    return b.select(b.icmp_signed("==", x_step, number(1)), count, number(0))
+
+
+def _fewer(lanes: int) -> list[int]:
+    """Return how many points smaller squares have, for lines that fill no vector.
+
+    >>> _fewer(16), _fewer(8), _fewer(4)
+    ([8, 4], [4], [])
+    """
+    return [size for size in squares.sizes(lanes // 2) if size >= LEAST]
 
 
 def _turned(

@@ -123,6 +123,11 @@ class Winograd:
         return *numbers, *(n for begin in begins for n in self.record[begin : begin + entries])
 
 
+def _turns(problem: Problem) -> bool:
+    """Tell whether points are read, or written, side by side."""
+    return any(end.axes.endswith("x") for end in (problem.coarse_layout, problem.fine_layout))
+
+
 def plan_winograd(
     problem: Problem,
     machine: Machine,
@@ -159,8 +164,9 @@ def plan_winograd(
     panel = len(used.parts) * depth * width * item
     each = depth * wanted * len(used.parts)
     volume = Volume(
-        row_pitch * item, points, panels * panel, panels, tile_rows(machine, vectors), depth, each
-    )
+        row_pitch * item, points, panels * panel, panels, tile_rows(machine, vectors), depth, each,
+        _turns(problem),
+    )  # fmt: skip
     division = divide(axes, problem.groups, volume, machine, most)
     matrices, group_weights = _matrices(
         used.counts, (outer_phases, phases, points), division.slice * depth * width

@@ -27,6 +27,7 @@ FEW_ITEMS = 4  # where more blocks would read all weights again
 WORTH, WORTH_TWO = 2_000_000, 200_000  # multiplications of an item, at least; of only two of them
 WORTH_READING = 1 << 20  # bytes of weights, likewise
 REPEATED = 32  # multiplications of a chunk for each byte that is transformed again, at least
+LONG_LINES = 16  # times longer than high a block becomes where points lie side by side
 WORTH_STAGES = 10_000_000  # multiplications that pay for a second stage
 
 
@@ -41,6 +42,7 @@ class Volume:
     tile: int  # rows of a register tile
     depth: int
     multiplications: int  # of a patch
+    turned: bool = False  # whether points lie side by side where they are read, or written
 
     @property
     def patch(self) -> int:
@@ -115,7 +117,8 @@ def divide(
     worth = _worth(groups * total * volume.multiplications)
     least = -(-min(FEW_ITEMS if staged else SOME_ITEMS, worth) // (groups * cuts)) or 1
     most = min(most, max(WHOLE_ROWS * rows, -(-total // least)))
-    block = choose_block(sizes, apart, most, (rows, groups if cuts == 1 else MANY_ITEMS))
+    favour = LONG_LINES if volume.turned else 1
+    block = choose_block(sizes, apart, most, (rows, groups if cuts == 1 else MANY_ITEMS), favour)
     blocks = tuple(-(-size // each) for size, each in zip(sizes, block, strict=True))
     patches = math.prod(block) * apart
     boxes = groups * math.prod(blocks)
@@ -175,15 +178,21 @@ def _worth(work: int) -> int:
 
 
 def choose_block(
-    sizes: Sequence[int], apart: int, most: int, numbers: tuple[int, int]
+    sizes: Sequence[int], apart: int, most: int, numbers: tuple[int, int], favour: int
 ) -> list[int]:
     """Return how many patches of each axis a block has, at most so many, or ``apart`` of each.
 
     Of the blocks that are not much smaller, those are best that fill tiles, and that two workers
-    share alike.  The ``numbers`` are the rows of a tile, and how many work items a block is.
+    share alike.  The ``numbers`` are the rows of a tile, and how many work items a block is;
+    it may become so many times longer than high as it is told to ``favour`` lines.
     """
     rows, items = numbers
     block, best, least = list(sizes), list(sizes), math.inf
+    last = len(sizes) - 1
+
+    def height(d: int) -> int:
+        return (block[d] > 1) * block[d] * (1 if d == last else favour)
+
     while True:
         patches = math.prod(block) * apart
         if patches <= most or max(block) == 1:
@@ -195,7 +204,7 @@ def choose_block(
                 best, least = list(block), time
             if patches <= most // 2 or max(block) == 1:
                 return best
-        place = 0 if block[0] > 1 else max(range(len(block)), key=lambda d: block[d])
+        place = 0 if block[0] > 1 else max(range(last + 1), key=height)
         shrink(block, sizes, place)
 
 
