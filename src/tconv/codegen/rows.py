@@ -1,6 +1,7 @@
 """Rows of points: packed into scratch, and stored from it, in either layout."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import reduce
 
 from llvmlite import ir
@@ -43,6 +44,7 @@ COPIED = 4  # vectors at a time
 LONG_LINE = 256  # points
 SOON = 8  # points that are packed ahead of
 LEAST = 4  # points of a line that are turned together
+MANY_VECTORS = 6  # of a line for which one more does not matter
 SUMMED = {"float32": "float32", "float64": "float64", "float16": "float32", "bfloat16": "float32"}
 
 
@@ -148,7 +150,7 @@ def _pack_planes(  # noqa: PLR0913 - the emitted function's own arguments
     # All channels of some points before the next, whose lines are then written once; but long
     # lines are read one after the other, which machines foresee.
     with b.if_else(b.icmp_signed(">=", square_x, number(LONG_LINE))) as (long, short):
-        with long, covered(b, vectors_c, lanes) as c, covered(b, square_x, lanes) as x:
+        with long, covered(b, vectors_c, lanes) as c, _whole_lines(b, source, square_x, kind) as x:
             turn(x, c)
         with short, covered(b, square_x, lanes) as x, covered(b, vectors_c, lanes) as c:
             turn(x, c)
@@ -284,7 +286,10 @@ def _store_planes(b: ir.IRBuilder, arguments: Sequence[ir.Value], dtype: str, la
         whole = b.icmp_signed("==", rows_used, number(lanes))
         with b.if_else(whole, likely=True) as (all_rows, some_rows):
             with all_rows:
-                for size in (lanes, *_fewer(lanes)):
+                with _whole_lines(b, plane, if_enough(b, points, lanes), (dtype, lanes)) as x:
+                    for row, out in zip(square(x, lanes), planes, strict=True):
+                        store(b, row, out, x)
+                for size in _fewer(lanes):
                     with squares.covered(b, points, size, lanes) as x:
                         for row, out in zip(square(x, size), planes, strict=True):
                             store(b, row, out, x)
@@ -302,6 +307,23 @@ def _store_planes(b: ir.IRBuilder, arguments: Sequence[ir.Value], dtype: str, la
                 with b.if_then(b.icmp_signed("<", number(i), rows_used), likely=True):
                     value = b.extract_element(kept, ir.Constant(I32, i))
                     store(b, value, out, b.mul(number(i), c_step))
+
+
+@contextmanager
+def _whole_lines(
+    b: ir.IRBuilder, line: ir.Value, count: ir.Value, kind: tuple[str, int]
+) -> Iterator[ir.Value]:
+    """Emit a loop over vectors that cover a line, as :func:`covered` does.
+
+    Those of a long one begin, from the second on, where whole cache lines do: planes that lie some
+    pages apart drive each other's halves of one out of the first cache.
+    """
+    dtype, lanes = kind
+    element = b.sdiv(b.ptrtoint(line, I64), number(STORED_BYTES[dtype]))
+    long = b.icmp_signed(">=", count, number(MANY_VECTORS * lanes))
+    before = b.select(long, b.and_(element, number(lanes - 1)), number(0))
+    with counted(b, count, first=b.neg(before), step=lanes) as k:
+        yield larger(b, smaller(b, k.index, b.sub(count, number(lanes))), number(0))
 
 
 def _neighbours(b: ir.IRBuilder, x_step: ir.Value, count: ir.Value) -> ir.Value:
