@@ -9,7 +9,7 @@ import pytest
 
 from codegen.meanings import Array, Code, pack_row_meaning, store_row_meaning
 from strategies import whole_numbers
-from tconv.codegen.rows import LONG_LINE, emit_pack_row, emit_store_row
+from tconv.codegen.rows import LONG_LINE, MANY_VECTORS, emit_pack_row, emit_store_row
 from tconv.jit import host_machine
 from tconv.problem import accumulator, numpy_dtype
 
@@ -111,9 +111,11 @@ def test_a_stored_row_equals_its_meaning(dtype: str, layout: str) -> None:
     made, _, name = code(dtype)
     lanes = host_machine().lanes(dtype)
     columns = 2 * lanes
-    for count, used, pitch in product((0, *lines(lanes)), around(lanes)[:-1], (columns, 50)):
+    counts = 0, *lines(lanes), MANY_VECTORS * lanes + 3
+    for count, used, pitch in product(counts, around(lanes)[:-1], (columns, 50)):
         steps = LAYOUTS[layout](max(count, 1), used)
         span, start = room(max(count, 1), used, steps)
+        span, start = span + 3, start + 3  # no cache line begins there
         sums, bias = some_sums(count, pitch, columns, dtype)
         expected = np.full(span + 20, GUARD, numpy_dtype(dtype))
         computed = expected.copy()
