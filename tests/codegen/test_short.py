@@ -115,8 +115,8 @@ def test_a_joined_tile_takes_the_panel_behind_with_it(tile: Tile, steps: int) ->
 
 
 @pytest.mark.parametrize("tile", TILES, ids=lambda tile: tile.name)
-@pytest.mark.parametrize("more", [0, 1, 3, 4, 6, 11])
-def test_tiles_along_a_line_equal_their_meaning(tile: Tile, more: int) -> None:
+@pytest.mark.parametrize(("more", "soon"), [(0, 0), (1, 0), (3, 90), (4, 0), (6, 0), (11, 144)])
+def test_tiles_along_a_line_equal_their_meaning(tile: Tile, more: int, soon: int) -> None:
     """As many points as a tile has and more, whole tiles or not, at steps of their own."""
     made, names = line_code()
     length, panels, steps, apart = tile.rows + more, 2, 5, 3
@@ -132,7 +132,7 @@ def test_tiles_along_a_line_equal_their_meaning(tile: Tile, more: int) -> None:
     between = tile.columns, tile.columns, 0
     rows, wide = np.arange(length) * apart, weights.astype(sums)
     short_tile_meaning(expected, bias, data, wide, targets, rows, offsets, between)
-    numbers = length, apart, pitch, steps, panels, steps * tile.columns, *between, tile.lanes
+    numbers = length, apart, pitch, steps, panels, steps * tile.columns, *between, tile.lanes, soon
     packed = paired(weights, tile.lanes)
     made.call(names[tile], computed[GUARD:], bias, data, packed, offsets, *numbers)
 

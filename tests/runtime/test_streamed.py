@@ -32,6 +32,8 @@ def lines(channels: int, groups: int = 1) -> Problem:
 LARGE = {
     "terms along lines": lines(64),
     "a narrow panel along lines": lines(48),
+    "points that are no whole lines": lines(100),
+    "points that are no whole vectors": lines(52),
     "groups that share lines": lines(12, 4),
     "whole lines": layer(64, 270),
     "phases without taps": layer(32, 190, 2),

@@ -97,7 +97,7 @@ def emit_gather(module: ir.Module, shape: KernelShape, kinds: Kinds = Kinds()) -
                     weights = place(b, r.pointer_to("weights", pointer), b.mul(mine, r.dot_group))
                     where = replace(where, weights=weights)
                     _run_dots(b, r, shape, (dots, parts.store_row), box, (where, phases))
-    with b.if_then(b.icmp_signed("!=", r.stream, number(0))):
+    with b.if_then(b.icmp_signed("!=", r.large, number(0))):
         b.fence("seq_cst")  # others may read results when this work item is done
     b.ret_void()
     return made

@@ -12,8 +12,10 @@ import numpy.typing as npt
 from llvmlite import ir
 
 from tconv.codegen.build import (
+    BYTES,
     FLOATS,
     I64,
+    LINE,
     STORED,
     STORED_BYTES,
     counted,
@@ -22,6 +24,7 @@ from tconv.codegen.build import (
     load,
     number,
     place,
+    prefetch,
     prefetch_lines,
     smaller,
     splat,
@@ -92,15 +95,17 @@ def emit_short_line(module: ir.Module, tile: Tile) -> ir.Function:
 
     Its arguments are those of :func:`short_tile_meaning` without tables of points; then come how
     many points there are, how far apart they are read and written, and what a tile has last.
+    Then comes how far behind its points a tile asks for as many that are read soon, or 0.
     What the last tile has too much, it sums again.  One that goes ``past`` the caches writes whole
     vectors to where lines of them begin.  A joined one takes the weights of its last vector as
     the last argument, too.
     """
     pointer, table = FLOATS[tile.dtype].as_pointer(), I64.as_pointer()
     stored = STORED[tile.dtype].as_pointer()
-    kinds = [stored, pointer, pointer, stored, table, *[I64] * 10, *[stored] * tile.joined]
+    kinds = [stored, pointer, pointer, stored, table, *[I64] * 11, *[stored] * tile.joined]
     made, b = function(module, f"short_line_{tile.name}", kinds)
     target, bias, data, weights, offsets, length, apart, between = made.args[:8]
+    soon = made.args[15]
     for argument in made.args[:5]:
         argument.add_attribute("noalias")
     rows = number(tile.rows)
@@ -117,7 +122,10 @@ def emit_short_line(module: ir.Module, tile: Tile) -> ir.Function:
         def ahead(r: int) -> ir.Value:
             return out(tile.rows + r)
 
-        lines = weights, *made.args[15:]
+        asked = b.select(b.icmp_signed("!=", soon, number(0)), b.mul(rows, apart), number(0))
+        with counted(b, asked, step=LINE // BYTES[tile.dtype]) as k:
+            prefetch(b, place(b, read, b.add(soon, k.index)), near=2)
+        lines = weights, *made.args[16:]
         _sum_panels(b, tile, points, (out, ahead), (bias, lines, offsets), made.args[8:15])
     b.ret_void()
     return made

@@ -8,6 +8,7 @@ from llvmlite import ir
 from tconv.codegen.block import Block, KernelShape, Record
 from tconv.codegen.build import (
     FLOATS,
+    I1,
     I64,
     STORED,
     counted,
@@ -18,8 +19,9 @@ from tconv.codegen.build import (
     smaller,
     store,
 )
+from tconv.codegen.correlate_sums import emit_stream_run
 from tconv.codegen.places import Place
-from tconv.codegen.points import point_lines, point_steps, points_of
+from tconv.codegen.points import Steps, point_lines, point_steps, points_of
 from tconv.codegen.ragged import find_ragged
 from tconv.codegen.runs import panel_kinds, rows_of
 from tconv.codegen.short import emit_short_line, emit_short_tile
@@ -38,6 +40,7 @@ class Short:
     tiles: dict[int, dict[int, ir.Function]]  # by points of tables, most first
     lines: dict[int, ir.Function]  # large, for lines of points
     past: dict[int, ir.Function]  # the same, to results that no cache should keep
+    copy: ir.Function | None  # what is summed near to such results, where points are no whole lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,7 @@ def emit_short(module: ir.Module, shape: KernelShape, *, past: bool) -> Short:
             for v, line in lines.items()
             if past and plain
         },
+        emit_stream_run(module, shape.dtype) if past and plain else None,
     )
 
 
@@ -118,6 +122,7 @@ def run_short(  # noqa: PLR0913 - which panels of what
     narrow, short_of = (
         b.zext(b.and_(behind, kind), I64) for kind in (ragged.narrow, b.not_(ragged.narrow))
     )
+    done = b.add(b.add(first, wide), b.add(narrow, short_of))
     several = _is(b, ">", groups, 1)
     alike = _is(b, "<=", r.columns, shape.lanes)  # one vector of each
     reached = b.select(alike, b.sdiv(b.sub(lanes, number(1)), r.columns), none)
@@ -162,8 +167,8 @@ def run_short(  # noqa: PLR0913 - which panels of what
             ),
             replace(two, beyond=ragged.panels),
         ]  # fmt: skip
-        _run_panels(b, r, shape, short, block, where, phase_lines, (runs, steps))
-    done = b.add(b.add(first, wide), b.add(narrow, short_of))
+        large = _all_of_large(b, r, (first, done), b.or_(several, where.past))
+        _run_panels(b, r, shape, short, block, where, phase_lines, (runs, steps, large))
     return (
         b.select(b.and_(together, several), whole, none),
         b.select(b.and_(together, b.not_(several)), done, first),
@@ -186,7 +191,23 @@ def sum_short(  # noqa: PLR0913 - which panel of what
     counts = (shape.vectors, wide), (1, b.sub(number(1), wide))
     where_to = ragged.channel(b, panel), ragged.last_of(b, panel), where.sums
     runs = [_Run(vectors, panel, count, *where_to, stored=False) for vectors, count in counts]
-    _run_panels(b, r, shape, short, block, where, phase_lines, (runs, [number(0)] * 4))
+    numbers = runs, [number(0)] * 4, ir.Constant(I1, 0)
+    _run_panels(b, r, shape, short, block, where, phase_lines, numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    """What panels are summed by, for the points of a phase."""
+
+    runs: Sequence[_Run]
+    weights: Sequence[list[ir.Value]]  # of each run, and of the panel behind
+    bias: Sequence[ir.Value]
+    offsets: ir.Value  # of all that a point reads
+    terms: ir.Value  # how many they are
+    steps: Steps
+    panel_steps: Sequence[ir.Value]
+    soon: ir.Value  # how far behind points those lie that are asked for, or 0
+    near: ir.Value  # whether parts of lines are summed near, and go past the caches from there
 
 
 def _run_panels(  # noqa: PLR0913 - which panels of what
@@ -197,69 +218,140 @@ def _run_panels(  # noqa: PLR0913 - which panels of what
     block: Block,
     where: Place,
     phase_lines: tuple[ir.Value, ir.Value],
-    numbers: tuple[Sequence[_Run], Sequence[ir.Value]],
+    numbers: tuple[Sequence[_Run], Sequence[ir.Value], ir.Value],
 ) -> None:
     """Run tiles for some panels, along lines and by tables.
 
-    Steps from one panel to the next are of weights, target, bias, data.
+    Steps from one panel to the next are of weights, target, bias, data.  Last we are told whether
+    these are all channels of a large result.
     """
     phase, lines = phase_lines
-    every, panel_steps = numbers
+    every, panel_steps, large = numbers
     runs = [run for run in every if run.vectors in short.tiles]
     with b.goto_entry_block():
         offsets = b.alloca(I64, number(MOST_STEPS))
     steps = point_steps(b, r, where)
+    near = _sums_near(b, r, steps, large)
     with counted(b, r.phases) as x:
         both = b.add(b.mul(phase, r.phases), x.index)
         terms = _list_offsets(b, r, both, (where.data.segments, offsets))
-        before, points = r.at("rows_before", both), points_of(b, r, block, x.index)
-        packed = r.at("phase_weights", phase)
-
-        def weights_of(run: _Run) -> list[ir.Value]:
-            panels = [(run.panel, min(run.vectors, shape.vectors))]
-            if run.beyond is not None:
-                panels.append((run.beyond, 1))
-            found = []
-            for panel, vectors in panels:
-                skipped = b.mul(before, number(vectors * shape.lanes))
-                mine = b.add(packed, b.mul(panel, r.at("panel_weights", phase)))
-                found.append(place(b, where.weights, b.add(mine, skipped)))
-            return found
-
-        def bias_of(run: _Run) -> ir.Value:
-            return place(b, where.bias, run.channel)
-
+        points = points_of(b, r, block, x.index)
+        of_phase = _Phase(
+            runs,
+            [_weights_of(b, r, shape, where, (phase, both), run) for run in runs],
+            [place(b, where.bias, run.channel) for run in runs],
+            offsets, terms, steps, panel_steps, _asked(b, r, where, steps, terms), near,
+        )  # fmt: skip
         along = along_lines(b, r, shape, points.length)
         these = phase, b.select(_is(b, ">", along, 0), lines, number(0))
         with point_lines(b, r, block, where, points, these) as (_, first):
-            parts = larger(b, b.sdiv(along, number(PART)), number(1))
-            with counted(b, parts) as part:
-                begin = b.mul(part.index, number(PART))
-                ends = b.icmp_signed("==", part.index, b.sub(parts, number(1)))
-                some = b.select(ends, b.sub(along, begin), number(PART))
-                origin = place(b, where.data.origin, b.add(first.read, b.mul(begin, steps.read)))
-                for run in runs:
-                    to, apart = first.summed, steps.summed
-                    if run.stored:
-                        to, apart = first.stored, steps.stored
-                    target = place(b, run.into, b.add(to, b.mul(begin, apart)))
-                    weights, *beyond = weights_of(run)
-                    given = [target, bias_of(run), origin, weights, offsets]
-                    sizes = [some, steps.read, apart, terms, run.count, *panel_steps, run.last]
-                    with b.if_then(_is(b, ">", run.count, 0)):
-                        line: ir.Value = short.lines[run.vectors]
-                        if short.past and run.past is not None:
-                            line = b.select(run.past, short.past[run.vectors], line)
-                        b.call(line, [*given, *sizes, *beyond])
+            _run_line(b, r, short, where, of_phase, (first, along))
         entry, count = b.mul(x.index, r.points), load(b, where.counts, x.index)
-        for run in runs:
+        for run, (weights, *beyond), bias in zip(
+            runs, of_phase.weights, of_phase.bias, strict=True
+        ):
             places = where.targets if run.stored else where.places
-            weights, *beyond = weights_of(run)
-            given = [run.into, bias_of(run), where.data.origin, weights]
+            given = [run.into, bias, where.data.origin, weights]
             tables = place(b, places, entry), place(b, where.rows, entry)
             sizes = [offsets, terms, run.count, *panel_steps, run.last, *beyond]
             with b.if_then(_is(b, ">", run.count, 0)):
                 _run_tiles(b, short.tiles[run.vectors], count, tables, (given, sizes))
+
+
+def _run_line(  # noqa: PLR0913 - which points of what
+    b: ir.IRBuilder,
+    r: Record,
+    short: Short,
+    where: Place,
+    phase: _Phase,
+    points: tuple[Steps, ir.Value],
+) -> None:
+    """Run tiles along a line, for all panels of some points before other points."""
+    first, along = points
+    steps = phase.steps
+    parts = larger(b, b.sdiv(along, number(PART)), number(1))
+    with counted(b, parts) as part:
+        begin = b.mul(part.index, number(PART))
+        ends = b.icmp_signed("==", part.index, b.sub(parts, number(1)))
+        some = b.select(ends, b.sub(along, begin), number(PART))
+        origin = place(b, where.data.origin, b.add(first.read, b.mul(begin, steps.read)))
+        soon = phase.soon  # once, by the first run
+        for run, (weights, *beyond), bias in zip(
+            phase.runs, phase.weights, phase.bias, strict=True
+        ):
+            to, apart = first.summed, steps.summed
+            if run.stored:
+                to, apart = first.stored, steps.stored
+            target = place(b, run.into, b.add(to, b.mul(begin, apart)))
+            if run.stored and short.copy is not None:
+                target = b.select(phase.near, place(b, where.sums, run.channel), target)
+            given = [target, bias, origin, weights, phase.offsets]
+            sizes = [some, steps.read, apart, phase.terms, run.count, *phase.panel_steps, run.last]
+            with b.if_then(_is(b, ">", run.count, 0)):
+                line: ir.Value = short.lines[run.vectors]
+                if short.past and run.past is not None:
+                    line = b.select(run.past, short.past[run.vectors], line)
+                b.call(line, [*given, *sizes, soon, *beyond])
+            soon = number(0)
+        if short.copy is not None and phase.runs[0].stored:
+            target = place(b, where.target, b.add(first.stored, b.mul(begin, steps.stored)))
+            with b.if_then(phase.near):
+                b.call(short.copy, [target, where.sums, b.mul(some, r.columns)])
+
+
+def _all_of_large(
+    b: ir.IRBuilder, r: Record, panels: tuple[ir.Value, ir.Value], other: ir.Value
+) -> ir.Value:
+    """Tell whether panels are all that a large result has, and go no ``other`` way."""
+    first, done = panels
+    every = b.and_(_is(b, "==", first, 0), b.icmp_signed("==", done, r.panels))
+    return b.and_(b.and_(every, b.not_(other)), _is(b, "!=", r.large, 0))
+
+
+def _sums_near(b: ir.IRBuilder, r: Record, steps: Steps, large: ir.Value) -> ir.Value:
+    """Tell whether parts of lines are summed in scratch, and copied past the caches from there.
+
+    Where points lie side by side, but are no whole cache lines; there must be room for a part.
+    """
+    tight = b.icmp_signed("==", steps.stored, r.columns)
+    room = b.icmp_signed(">=", r.sums_panel, b.mul(r.columns, number(2 * PART)))
+    return b.and_(large, b.and_(tight, room))
+
+
+def _asked(b: ir.IRBuilder, r: Record, where: Place, steps: Steps, terms: ir.Value) -> ir.Value:
+    """Return how far ahead lines of points are asked for that come from memory; 0 if none are.
+
+    They come in their order, but tiles read several at once, which no machine foresees.  Those of
+    which most is skipped are left.
+    """
+    mostly = b.icmp_signed(">=", terms, b.sdiv(steps.read, number(2)))
+    far = b.and_(b.and_(where.data.far, _is(b, "!=", r.large, 0)), mostly)
+    return b.select(far, b.mul(steps.read, number(PART)), number(0))
+
+
+def _weights_of(  # noqa: PLR0913 - which panels of what
+    b: ir.IRBuilder,
+    r: Record,
+    shape: KernelShape,
+    where: Place,
+    phases: tuple[ir.Value, ir.Value],
+    run: _Run,
+) -> list[ir.Value]:
+    """Return the weights of a run's panels, and of the panel behind that goes with them.
+
+    The phases are those of the outer axes, and of all.
+    """
+    phase, both = phases
+    before, packed = r.at("rows_before", both), r.at("phase_weights", phase)
+    panels = [(run.panel, min(run.vectors, shape.vectors))]
+    if run.beyond is not None:
+        panels.append((run.beyond, 1))
+    found = []
+    for panel, vectors in panels:
+        skipped = b.mul(before, number(vectors * shape.lanes))
+        mine = b.add(packed, b.mul(panel, r.at("panel_weights", phase)))
+        found.append(place(b, where.weights, b.add(mine, skipped)))
+    return found
 
 
 def _is(b: ir.IRBuilder, relation: str, left: ir.Value, right: int) -> ir.Value:

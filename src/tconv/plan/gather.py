@@ -32,6 +32,7 @@ SCALARS = (
     "panels_at_once",  # whose sums are kept while parts of the depth go by
     "together",  # whether a tile goes on with the next panel before other points
     "stream",  # whether results leave the caches, where each call finds lines to be whole
+    "large",  # whether they would, whatever lines are
     "in_place",  # whether points inside the picture are read where they lie, by each call
     "boxes",  # that a block is then split into
     "afar",  # whether the source is so large that strided blocks of it are touched first
@@ -184,6 +185,7 @@ def plan_gather(
         "panels_at_once": panels_at_once,
         "together": int(steps_together),
         "stream": int(problem.bytes() > machine.l3 // STREAM),
+        "large": int(problem.bytes() > machine.l3 // STREAM),
         "boxes": split.boxes,
         "afar": int(split.afar),
         "inside_low": inside(last)[0],
