@@ -57,7 +57,7 @@ class CellsRun:
         r.positive("cell", "unit", "store_length", "stores", "most_phases")
         r.room(dict.fromkeys(("source_steps", "target_steps"), r.outer))
         r.room({"segments_in_place": len(r.arrays["segments"])})
-        unused = r.panels_at_once, r.in_place, r.together, r.stream
+        unused = r.panels_at_once, r.in_place, r.together, r.stream, r.large
         demand(not any(unused), "calls know what is in place, and all panels are summed", unused)
         items = r.groups * r.chunks * r.blocks * math.prod(r.outer_of("outer_blocks"))
         demand(self.recipe.items == items, "work items are not all blocks", self.recipe.items)

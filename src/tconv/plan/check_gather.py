@@ -60,7 +60,8 @@ class GatherRun:
             "a point reads more elements than a tile can list",
             r.together,
         )
-        demand(r.stream in {0, 1}, "results are written in another way than there is", r.stream)
+        for way in (r.stream, r.large):
+            demand(way in {0, 1}, "results are written in another way than there is", way)
         demand(r.in_place == 0, "only calls know whether blocks are read in place", r.in_place)
         channels = problem.coarse_channels, problem.fine_channels
         sizes = channels if problem.wanted is Operand.FINE else channels[::-1]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tconv.plan.blocks import choose_block, divide, phase_chunks
 from tconv.plan.boxes import choose_boxes, within
 from tconv.plan.machine import Machine
-from tconv.plan.missed import packing_matters, sorted_axes
+from tconv.plan.missed import met_share, packing_matters, sorted_axes
 from tconv.plan.phases import EVERY, AxisPhases, needed_residues
 from tconv.plan.tiles import VECTORS, panel_vectors, tile_rows
 from tconv.problem import Operand, Problem, accumulator, numpy_dtype
@@ -154,4 +154,6 @@ def reads_unpacked(
     if not plain or not beside(problem) or not packing_matters(axes, block, panels):
         return False
     chosen = sorted_axes(axes, depth, panels)
+    if any(met_share(axis) < 1 and not sorts for axis, sorts in zip(axes, chosen, strict=True)):
+        return False  # taps of an axis that are not left out read zeros around the picture
     return any(chosen) and (problem.groups == 1 or chosen[-1])

@@ -6,7 +6,7 @@ point meets is a set of bits, one for each segment: the product of what it meets
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 
@@ -21,7 +21,8 @@ PAYS = 0.95  # of the time that it takes to multiply everything
 LIST, BEGIN, SORT = 4.0, 0.5, 30.0
 MIXED = 0.12  # of what the rows of a tile miss, that is multiplied where they differ once
 LEAST_DEPTH = 4  # channels: shorter segments are over before the next one is found
-SHORT, SLOWER = 8, 1.4  # channels of segments that are hardly longer, and how much those take
+# Channels, and elements of a point, that tiles without lists sum faster, and how much faster.
+SHORT, FEW_STEPS, SLOWER = 8, 1024, 1.4
 LISTS = 3  # of the second cache: what lists of segments may take
 PACKED = 16  # points that a panel multiplies in a small part of the time that one is packed in
 LISTED_ROWS = 8  # addresses of a listed segment, as many as any tile has rows
@@ -62,11 +63,35 @@ def met_share(axis: AxisPhases) -> float:
 def sorted_axes(axes: Sequence[AxisPhases], depth: int, panels: int) -> list[bool]:
     """Tell of each axis whether points are sorted by the taps that they meet on it.
 
-    If leaving out taps does not pay, on none.
+    If leaving out taps does not pay, on none.  Few channels are segments of their own only on
+    outer axes: those of all taps of a line go together.
+
+    >>> from tconv.plan.phases import axis_phases
+    >>> from tconv.problem import Axis, Operand
+    >>> axis = axis_phases(Axis(8, 8, 15, stride=1, dilation=1, pad_begin=7), Operand.COARSE)
+    >>> sorted_axes([axis, axis], 64, 4), sorted_axes([axis, axis, axis], 3, 4)
+    ([True, True], [True, True, False])
     """
-    pays = depth >= LEAST_DEPTH and math.prod(map(_least_met, axes)) < PAYS
-    pays = pays and _time(axes, depth, panels) < PAYS
-    return [pays and met_share(axis) < 1 for axis in axes]
+    count, time = min(_choices(axes, depth, panels), key=lambda choice: choice[1])
+    pays = time < PAYS
+    return [pays and place < count and met_share(axis) < 1 for place, axis in enumerate(axes)]
+
+
+def _choices(axes: Sequence[AxisPhases], depth: int, panels: int) -> Iterator[tuple[int, float]]:
+    """Yield of how many axes points may be sorted by what they meet, and what time that takes."""
+    yield 0, 1.0
+    *outer, last = axes
+    if depth >= LEAST_DEPTH and math.prod(map(_least_met, axes)) < PAYS:
+        yield len(axes), _time(axes, axes, (depth, depth, panels))
+    together = all(len(some) and some[-1] - some[0] == len(some) - 1 for some in last.offsets)
+    run = depth * min(map(len, last.offsets))
+    if (
+        depth < SHORT
+        and together
+        and run >= LEAST_DEPTH
+        and math.prod(map(_least_met, outer)) < PAYS
+    ):
+        yield len(outer), _time(axes, outer, (depth, run, panels))
 
 
 def _least_met(axis: AxisPhases) -> float:
@@ -79,14 +104,21 @@ def _least_met(axis: AxisPhases) -> float:
     return max(0, whole) / max(1, axis.end - axis.begin)
 
 
-def _time(axes: Sequence[AxisPhases], depth: int, panels: int) -> float:
-    """Return about which part of the time for all products it takes to do those that meet."""
+def _time(
+    axes: Sequence[AxisPhases], chosen: Sequence[AxisPhases], sizes: tuple[int, int, int]
+) -> float:
+    """Return about which part of the time for all products it takes to do those that meet.
+
+    The sizes are the channels of a tap, those of a segment, and panels.
+    """
+    depth, run, panels = sizes
     phases = math.prod(len(axis.ranges) for axis in axes)
     taps = math.prod(sum(map(len, axis.taps)) for axis in axes) / phases
     again = panels if len(axes[-1].ranges) == 1 else 1  # other phases have other lists
-    met = math.prod(map(met_share, axes))
-    listed = met * (1 + (LIST / again + BEGIN) / depth) * (SLOWER if depth < SHORT else 1)
-    return listed + _mixed(axes) * (1 - met) + SORT / (max(1.0, taps) * depth * panels)
+    met = math.prod(map(met_share, chosen))
+    slower = SLOWER if run < SHORT or (depth < SHORT and taps * depth <= FEW_STEPS) else 1
+    listed = met * (1 + (LIST / again + BEGIN) / run) * slower
+    return listed + _mixed(chosen) * (1 - met) + SORT / (max(1.0, taps) * depth * panels)
 
 
 def multiplied_share(axes: Sequence[AxisPhases], depth: int, panels: int) -> float:
@@ -98,7 +130,8 @@ def multiplied_share(axes: Sequence[AxisPhases], depth: int, panels: int) -> flo
     >>> round(met_share(axis), 2), round(multiplied_share([axis, axis], depth=64, panels=4), 2)
     (0.52, 0.79)
     """
-    return _time(axes, depth, panels) if any(sorted_axes(axes, depth, panels)) else 1.0
+    time = min(time for _, time in _choices(axes, depth, panels))
+    return time if time < PAYS else 1.0
 
 
 def _mixed(axes: Sequence[AxisPhases]) -> float:
