@@ -38,7 +38,7 @@ FEW_POINTS = 16  # of a transform that stays in registers
 # Of a byte of weights from the last cache and from memory.  Products of patches go on meanwhile,
 # but not faster than this; direct sums of few points wait for it.
 NEAR_BYTE, FAR_BYTE = 0.12, 0.33
-LONG_NEAR_BYTE = 0.045  # the first of them where vectors are long
+LONG_NEAR_BYTE = 0.06  # the first of them where vectors are long: a line a turn
 WAITED = 0.3  # of the shorter of products and weights, that it takes longer to do both at once
 FAR_WAITED = 1.0  # the same of weights from memory, as measured where vectors take two turns
 WEIGHT = 12.0  # of a transformed vector of weights
