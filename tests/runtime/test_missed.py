@@ -8,7 +8,8 @@ import pytest
 from strategies import whole_numbers
 from tconv import engine
 from tconv.plan import gather as gather_plan
-from tconv.problem import Axis, Layout, Operand, Problem
+from tconv.problem import Axis, Layout, Operand, Problem, numpy_dtype
+from tconv.runtime.panels import GatherRunner
 from tconv.runtime.taps import TapRunner
 
 AXES = {
@@ -48,6 +49,32 @@ def test_such_plans_leave_something_out() -> None:
 
     assert isinstance(recipe, gather_plan.Gather)
     assert recipe.record[gather_plan.FIELDS["words"]] == 1
+
+
+# Windows of few channels that mostly miss a picture: on all axes but the last.
+FEW = Axis(3, 3, 5, 1, 1, 2), Axis(4, 4, 5, 1, 1, 2), Axis(14, 16, 5, 1, 1, 3)
+
+
+@pytest.mark.parametrize("layout", ["n g%s x", "n x g%s"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("channels", [3, 5, 7])
+def test_few_channels_leave_out_lines_of_taps(layout: str, dtype: str, channels: int) -> None:
+    """The last axis has a border, too: what it reads outside the picture is zeros."""
+    layouts = Layout(layout % "c"), Layout(layout % "f"), Layout("gc f x")
+    problem = Problem(Operand.FINE, 3, 1, channels, 256, FEW, dtype, *layouts)
+    machine = engine.machine()
+    assert not isinstance(machine, str)
+    recipe = gather_plan.plan_gather(problem, machine)
+    assert recipe.record[gather_plan.FIELDS["words"]] > 0
+    assert recipe.record[gather_plan.FIELDS["unpacked"]] == 0
+    data, weights = (whole_numbers(problem.shape(given), dtype, 1) for given in problem.given)
+    kind = numpy_dtype(dtype)
+    found, expected = (np.full(problem.shape(Operand.FINE), 77, kind) for _ in range(2))
+    run, taps = GatherRunner(problem, recipe), TapRunner(problem)
+    run.run(data, run.pack(weights), None, found)
+    taps.run(data, taps.pack(weights), None, expected)
+
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("size", [5, 9, 14])
